@@ -1,0 +1,18 @@
+"""What can go wrong on the local platform, told to a person.
+
+    LocalError              what is wrong, where, and what to do; printed without a traceback
+    ├── BuildFailed         a tool or an image couldn't be built; names the log
+    └── PackagesMissing     the distribution lacks packages that couldn't be installed
+"""
+
+
+class LocalError(Exception):
+    """An error whose text says what is wrong, where, and what to do."""
+
+
+class BuildFailed(LocalError):
+    """A tool or an image couldn't be built."""
+
+
+class PackagesMissing(LocalError):
+    """Packages of the distribution are missing and couldn't be installed."""
