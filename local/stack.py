@@ -26,7 +26,7 @@ def up(stack: str, environment: Mapping[str, str], progress: Progress) -> None:
     """
     _pulumi(["stack", "select", "--create", stack], environment, timeout_s=60, quiet=True)
     if _interrupted(stack, environment):
-        # A killed pulumi leaves its lock in the file backend; nobody else can hold it, for the platform's own lock is ours.
+        # A killed pulumi leaves its lock in the file backend. Nobody else can hold it: the platform's own lock is ours.
         progress.say(f"the last update of stack {stack} was interrupted: releasing its lock, then resuming it")
         _pulumi(["cancel", "--yes", stack], environment, timeout_s=60, quiet=True)
     with progress.step(f"pulumi up of stack {stack}"):
