@@ -90,7 +90,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def select(paths: Sequence[str]) -> list[tuple[Stage, list[str]]]:
     """The stages, in their order, that have something to do for `paths`, each with its own of them.
 
-    A path is a file, a folder or `file::test`; none means all tests. Raises ValueError for a path that does not exist or belongs to no stage.
+    A path is a file, a folder or `file::test`; none means all tests.
+    Raises ValueError for a path that does not exist or belongs to no stage.
     """
     wanted: dict[str, list[str]] = {stage.name: [] for stage in STAGES}
     for path in paths or ["tests"]:
@@ -125,9 +126,8 @@ class Platform:
     def begin(self) -> None:
         """Start to bring it up; returns at once. Its progress goes to the terminal line by line."""
         self._was_up = _local("status", timeout_s=60) == 0
-        _say(
-            f"local Kubernetes: {'up already; checking it' if self._was_up else 'bringing it up beside the first stages'}"
-        )
+        state = "up already; checking it" if self._was_up else "bringing it up beside the first stages"
+        _say(f"local Kubernetes: {state}")
         self._started = time.monotonic()
         self._up = subprocess.Popen(
             [sys.executable, "-m", "local", "up"],
