@@ -1,0 +1,219 @@
+"""Asks every Valkey node what it is and knows, and judges whether the instance is Ready, by means of the tests' own.
+
+It reaches nodes by `valkey-cli` inside their Pods and shares no code with the product, so an error there cannot hide here.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from tests.e2e.harness.kube import Kube
+
+SLOTS = 16384
+PORT = 6379
+# Some shell that reads the password where the server's own start script leaves it, so that it is in no argument list.
+_SHELL = r"""
+password=$(cat {secret})
+export REDISCLI_AUTH="$password" VALKEYCLI_AUTH="$password"
+for command in "CLUSTER MYID" "CLUSTER INFO" "CLUSTER NODES" "INFO replication" "INFO server" "INFO memory"; do
+  timeout 5 valkey-cli $command; echo '#####'
+done
+"""
+SECRET_FILE = "/etc/valkey-auth/password"
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of CLUSTER NODES: how one node sees another. `slots` are single numbers, `open_slots` as on the wire."""
+
+    node_id: str
+    ip: str
+    hostname: str
+    flags: frozenset[str]
+    primary_id: str | None
+    linked: bool
+    slots: frozenset[int]
+    open_slots: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Node:
+    """One Pod's node: its Pod, and all that it says."""
+
+    pod: str
+    ip: str
+    shard: int
+    node_id: str
+    cluster: Mapping[str, str]
+    replication: Mapping[str, str]
+    server: Mapping[str, str]
+    memory: Mapping[str, str]
+    view: Mapping[str, Line]
+
+    @property
+    def is_primary(self) -> bool:
+        return self.replication.get("role") == "master"
+
+    @property
+    def slots(self) -> frozenset[int]:
+        """What the node says that it owns itself."""
+        return self.view[self.node_id].slots
+
+
+class Silent(Exception):
+    """A Pod's node gave no answer."""
+
+
+def ask(kube: Kube, namespace: str, instance: str) -> dict[str, Node]:
+    """What the node of every Pod of the instance says, by Pod name. Raises Silent when one does not answer."""
+    pods = [
+        pod
+        for pod in kube.items("pods", namespace, f"app.kubernetes.io/instance={instance}")
+        if "deletionTimestamp" not in pod["metadata"]
+    ]
+
+    def one(pod: dict) -> Node:
+        name = pod["metadata"]["name"]
+        done = kube.execute(namespace, name, ["sh", "-c", _SHELL.format(secret=SECRET_FILE)])
+        parts = done.out.split("#####\n")
+        if done.code or len(parts) < 6 or not re.fullmatch(r"[0-9a-f]{40}\s*", parts[0]):
+            raise Silent(f"{name}: {done.code} {done.out[:300]} {done.err[:300]}")
+        view = [parse_line(line) for line in parts[2].splitlines() if line.strip()]
+        return Node(
+            pod=name,
+            ip=pod["status"]["podIP"],
+            shard=int(re.fullmatch(rf"{re.escape(instance)}-s(\d+)-\d+", name)[1]),  # type: ignore[index]
+            node_id=parts[0].strip(),
+            cluster=parse_info(parts[1]),
+            replication=parse_info(parts[3]),
+            server=parse_info(parts[4]),
+            memory=parse_info(parts[5]),
+            view={line.node_id: line for line in view},
+        )
+
+    with ThreadPoolExecutor(8) as pool:
+        return {node.pod: node for node in pool.map(one, pods)}
+
+
+def faults(nodes: Mapping[str, Node], instance: str, shards: int, replicas: int) -> list[str]:
+    """Everything that is not as a Ready instance has it, in words; empty for a Ready one."""
+    declared = {f"{instance}-s{shard}-{ordinal}" for shard in range(shards) for ordinal in range(replicas + 1)}
+    wrong = [f"no Pod {name}" for name in sorted(declared - set(nodes))]
+    wrong += [f"{name} is not declared" for name in sorted(set(nodes) - declared)]
+    ids = {node.node_id: node for node in nodes.values()}
+    for node in nodes.values():
+        wrong += [f"{node.pod}: {text}" for text in _faults_of_view(node, ids)]
+        wrong += [f"{node.pod}: {text}" for text in _faults_of_role(node, ids)]
+    wrong += _faults_of_slots(nodes, shards, replicas)
+    return wrong
+
+
+def assert_ready(kube: Kube, namespace: str, instance: str, shards: int = 3, replicas: int = 1) -> dict[str, Node]:
+    """The instance is Ready now, not soon: `up` returns only then. Returns what the nodes say."""
+    nodes = ask(kube, namespace, instance)
+    wrong = faults(nodes, instance, shards, replicas)
+    assert not wrong, "\n".join([f"{instance} is not Ready:", *wrong])
+    return nodes
+
+
+def layout(nodes: Mapping[str, Node]) -> dict[int, frozenset[int]]:
+    """Slots by shard number, as the primaries themselves say."""
+    return {node.shard: node.slots for node in nodes.values() if node.is_primary}
+
+
+def primary_of(nodes: Mapping[str, Node], shard: int) -> Node:
+    return next(node for node in nodes.values() if node.shard == shard and node.is_primary)
+
+
+def replica_of(nodes: Mapping[str, Node], shard: int) -> Node:
+    return next(node for node in nodes.values() if node.shard == shard and not node.is_primary)
+
+
+def _faults_of_view(node: Node, ids: Mapping[str, Node]) -> list[str]:
+    wrong: list[str] = []
+    if node.cluster.get("cluster_state") != "ok":
+        wrong.append(f"cluster_state:{node.cluster.get('cluster_state')}")
+    for key in ("cluster_slots_assigned", "cluster_slots_ok"):
+        if node.cluster.get(key) != str(SLOTS):
+            wrong.append(f"{key}:{node.cluster.get(key)}")
+    if node.cluster.get("cluster_known_nodes") != str(len(ids)):
+        wrong.append(f"cluster_known_nodes:{node.cluster.get('cluster_known_nodes')}")
+    wrong += [f"does not know {ids[missing].pod}" for missing in set(ids) - set(node.view)]
+    wrong += [f"knows a stranger {other}" for other in set(node.view) - set(ids)]
+    for line in node.view.values():
+        other = ids.get(line.node_id)
+        bad = line.flags & {"fail", "fail?", "handshake", "noaddr", "nofailover"}
+        if bad or not line.linked:
+            wrong.append(f"sees {other.pod if other else line.node_id} as {sorted(line.flags)}, linked={line.linked}")
+        if other and line.ip != other.ip:
+            wrong.append(f"knows {other.pod} at {line.ip}, which is at {other.ip}")
+        if other and line.slots != ids[line.node_id].slots:
+            wrong.append(f"sees other slots of {other.pod} than that itself")
+        wrong += [f"open slot {slot}" for slot in line.open_slots]
+    return wrong
+
+
+def _faults_of_role(node: Node, ids: Mapping[str, Node]) -> list[str]:
+    if node.is_primary:
+        return []
+    said = node.view[node.node_id].primary_id
+    primary = ids.get(said or "")
+    wrong: list[str] = []
+    if primary is None or not primary.is_primary or primary.shard != node.shard:
+        wrong.append(f"replicates {primary.pod if primary else said}")
+    elif node.replication.get("master_link_status") != "up":
+        wrong.append(f"master_link_status:{node.replication.get('master_link_status')}")
+    if node.replication.get("master_sync_in_progress") != "0":
+        wrong.append("a sync is in progress")
+    return wrong
+
+
+def _faults_of_slots(nodes: Mapping[str, Node], shards: int, replicas: int) -> list[str]:
+    wrong: list[str] = []
+    primaries = [node for node in nodes.values() if node.is_primary]
+    for shard, count in Counter(node.shard for node in primaries).items():
+        if count != 1:
+            wrong.append(f"shard {shard} has {count} primaries")
+    if len({node.shard for node in primaries}) != shards:
+        wrong.append(f"{len(primaries)} primaries for {shards} shards")
+    for node in primaries:
+        attached = int(node.replication.get("connected_slaves", "0"))
+        if attached != replicas:
+            wrong.append(f"{node.pod}: connected_slaves:{attached}")
+    owners = Counter(slot for node in primaries for slot in node.slots)
+    if len(owners) != SLOTS or max(owners.values(), default=0) > 1:
+        wrong.append(f"{len(owners)} slots are owned, the most owned one by {max(owners.values(), default=0)}")
+    return wrong
+
+
+def spread(nodes: Mapping[str, Node]) -> list[int]:
+    """Numbers of slots, smallest first."""
+    return sorted(len(slots) for slots in layout(nodes).values())
+
+
+def parse_line(text: str) -> Line:
+    """One line of CLUSTER NODES."""
+    node_id, address, flags, primary, _ping, _pong, _epoch, link, *slots = text.split()
+    endpoint, _, extras = address.partition(",")
+    taken: set[int] = set()
+    for entry in slots:
+        if not entry.startswith("["):
+            first, _, last = entry.partition("-")
+            taken |= set(range(int(first), int(last or first) + 1))
+    return Line(
+        node_id=node_id,
+        ip=endpoint.rsplit(":", 1)[0],
+        hostname=extras.split(",")[0],
+        flags=frozenset(flags.split(",")),
+        primary_id=None if primary == "-" else primary,
+        linked=link == "connected",
+        slots=frozenset(taken),
+        open_slots=tuple(entry for entry in slots if entry.startswith("[")),
+    )
+
+
+def parse_info(text: str) -> dict[str, str]:
+    """INFO and CLUSTER INFO: `key:value` lines."""
+    return dict(line.strip().split(":", 1) for line in text.splitlines() if ":" in line and not line.startswith("#"))
