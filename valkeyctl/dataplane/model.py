@@ -1,0 +1,104 @@
+"""What is declared, and where its members are: members, endpoints, the specification of one instance."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from valkeyctl.dataplane.errors import InvalidSlots
+from valkeyctl.dataplane.slots import Layout, uncovered
+
+MAX_SHARDS = 128
+MAX_REPLICAS = 5
+CLIENT_PORT = 6379
+BUS_PORT = 16379
+
+
+@dataclass(frozen=True, order=True)
+class Member:
+    """One place in an instance: the Pod `<instance>-s<shard>-<ordinal>`. Says nothing about its role (report C7)."""
+
+    shard: int
+    ordinal: int
+
+    def __str__(self) -> str:
+        return f"s{self.shard}-{self.ordinal}"
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """Where a member is now, as Kubernetes says.
+
+    `pod` names the Pod, `host` is the DNS name that its server announces, `address` the Pod's IP at this moment, `port`
+    and `bus_port` the ports for clients and for the cluster bus.
+    """
+
+    member: Member
+    pod: str
+    host: str
+    address: str
+    port: int = CLIENT_PORT
+    bus_port: int = BUS_PORT
+
+
+Directory = Callable[[], Mapping[Member, Endpoint]]
+"""The Pods of the instance that exist now and have an address; asked anew on every call (reports C1, C2)."""
+
+
+@dataclass(frozen=True)
+class Spec:
+    """The declared state of one instance.
+
+    `shards` times (1 + `replicas`) members; `layout` gives each shard its slots.
+
+    `explicit` says that a person declared the layout, so that it has to be met to the slot. Otherwise it is a proposal
+    for slots that nobody owns yet, and any assignment of all slots within one of equal that is found is kept.
+
+    `formed` says that the instance has been Ready before: slots whose every copy is gone may then have held data.
+    `accept_data_loss` is a person's consent to give such slots to empty nodes.
+    """
+
+    instance: str
+    shards: int
+    replicas: int
+    layout: Layout
+    explicit: bool = False
+    formed: bool = False
+    accept_data_loss: bool = False
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.shards <= MAX_SHARDS:
+            raise ValueError(f"shards must be 1 to {MAX_SHARDS}, got {self.shards}")
+        if not 0 <= self.replicas <= MAX_REPLICAS:
+            raise ValueError(f"replicas must be 0 to {MAX_REPLICAS}, got {self.replicas}")
+        if len(self.layout) != self.shards:
+            raise InvalidSlots(f"the layout has {len(self.layout)} shards where {self.shards} are declared")
+        problem = uncovered(self.layout)
+        if problem:
+            raise InvalidSlots(problem)
+
+    @cached_property
+    def members(self) -> tuple[Member, ...]:
+        """Every declared member, by shard and ordinal."""
+        return tuple(Member(s, o) for s in range(self.shards) for o in range(self.replicas + 1))
+
+    def shard_members(self, shard: int) -> tuple[Member, ...]:
+        """The declared members of one shard, by ordinal."""
+        return tuple(Member(shard, o) for o in range(self.replicas + 1))
+
+
+def pod_name(instance: str, member: Member) -> str:
+    """The name of a member's Pod: `<instance>-s<shard>-<ordinal>`."""
+    return f"{instance}-{member}"
+
+
+def member_of_host(instance: str, host: str) -> Member | None:
+    """The member whose Pod announces `host` as its DNS name; None when the name isn't one of this instance's Pods.
+
+    Only the first label is looked at; whether the rest fits is the caller's to judge. The member found may be one that
+    isn't declared (any more).
+    """
+    match = re.fullmatch(rf"{re.escape(instance)}-s(\d+)-(\d+)", host.split(".", 1)[0])
+    return Member(int(match[1]), int(match[2])) if match else None

@@ -1,0 +1,152 @@
+"""What was seen: one record per declared member, as that member told it itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+
+from valkeyctl.dataplane.model import Endpoint, Member
+from valkeyctl.dataplane.slots import SlotSet
+
+
+class Role(StrEnum):
+    """What a server is at this moment."""
+
+    PRIMARY = "primary"
+    REPLICA = "replica"
+
+
+class Why(StrEnum):
+    """Why a member couldn't be observed."""
+
+    CONNECT_FAILED = "connect failed"
+    NO_ANSWER = "no answer"
+    NOT_UNDERSTOOD = "not understood"
+    AUTH_FAILED = "authentication failed"
+    RIGHT_MISSING = "right missing"
+    LOADING = "loading"
+    ERROR_REPLY = "error reply"
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A node as another node knows it. Its address is hearsay: it is compared, and never connected to (report C2).
+
+    `primary_id` is "" for a primary. `failed` means that a majority agreed on it, `suspect` that the teller alone
+    gets no answer, `handshake` that the two are still being introduced (the id is then a temporary one), `address` is
+    "" when the teller has none. `linked` says that the teller's own link to it stands.
+    """
+
+    node_id: str
+    role: Role
+    primary_id: str
+    address: str
+    port: int
+    bus_port: int
+    host: str
+    config_epoch: int
+    slots: SlotSet
+    linked: bool
+    failed: bool = False
+    suspect: bool = False
+    handshake: bool = False
+
+
+@dataclass(frozen=True)
+class ReplicaLink:
+    """How a replica follows: `up`, or still copying everything (`syncing`); `offset` in bytes of the stream."""
+
+    up: bool
+    syncing: bool
+    primary_address: str
+    primary_port: int
+
+
+@dataclass(frozen=True)
+class NodeView:
+    """One server, told by itself.
+
+    `peers` are the other nodes that it knows, by id. `keys` counts the keys of all databases, `offset` is its
+    position in the replication stream `replication_id` (`former_replication_id` up to `former_offset` is the stream
+    it followed before). `migrating` and `importing` give, by slot, the id of the node at the other end of an open
+    slot, and `open_slot_keys` how many keys it holds in each slot that is open anywhere.
+    """
+
+    endpoint: Endpoint
+    node_id: str
+    role: Role
+    primary_id: str
+    slots: SlotSet
+    config_epoch: int
+    current_epoch: int
+    state_ok: bool
+    version: str
+    keys: int
+    offset: int
+    replication_id: str
+    former_replication_id: str = ""
+    former_offset: int = -1
+    link: ReplicaLink | None = None
+    peers: Mapping[str, Peer] = field(default_factory=dict[str, Peer])
+    migrating: Mapping[int, str] = field(default_factory=dict[int, str])
+    importing: Mapping[int, str] = field(default_factory=dict[int, str])
+    open_slot_keys: Mapping[int, int] = field(default_factory=dict[int, int])
+
+    @property
+    def member(self) -> Member:
+        """The place in the instance that this server has."""
+        return self.endpoint.member
+
+
+@dataclass(frozen=True)
+class Unreachable:
+    """The member has a Pod with an address, and couldn't be observed. Never to be read as absent or empty.
+
+    `detail` is one sentence for a person. `for_s` tells since how many seconds it has been so (0 in a single
+    observation).
+    """
+
+    endpoint: Endpoint
+    why: Why
+    detail: str
+    for_s: float = 0.0
+
+    @property
+    def member(self) -> Member:
+        """The place in the instance that couldn't be observed."""
+        return self.endpoint.member
+
+
+@dataclass(frozen=True)
+class Absent:
+    """The member has no Pod with an address now. `for_s` as in Unreachable."""
+
+    member: Member
+    for_s: float = 0.0
+
+
+Outcome = NodeView | Unreachable | Absent
+
+
+@dataclass(frozen=True)
+class View:
+    """One observation: an outcome for every declared member."""
+
+    outcomes: Mapping[Member, Outcome]
+
+    @cached_property
+    def nodes(self) -> Mapping[Member, NodeView]:
+        """The members that answered."""
+        return {m: o for m, o in self.outcomes.items() if isinstance(o, NodeView)}
+
+    @cached_property
+    def missing(self) -> Mapping[Member, Unreachable | Absent]:
+        """The members that didn't."""
+        return {m: o for m, o in self.outcomes.items() if not isinstance(o, NodeView)}
+
+    @cached_property
+    def member_of_id(self) -> Mapping[str, Member]:
+        """Which member has a node id now, of those that answered."""
+        return {n.node_id: m for m, n in self.nodes.items()}
