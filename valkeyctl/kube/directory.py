@@ -1,0 +1,74 @@
+"""Which Pods an instance has now, and where they are, as the API server says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from valkeyctl.dataplane import Endpoint, Member, member_of_host
+from valkeyctl.kube.access import Api, Object, path_of
+from valkeyctl.kube.labels import SERVER_CONTAINER, pod_host, selector, workload_name
+
+
+@dataclass(frozen=True)
+class Directory:
+    """The Pods of one instance. Called, it is the data plane's directory: fresh on each call.
+
+    Errors: those of kube/errors.py. An API server that does not answer is an error, never an empty directory.
+    """
+
+    api: Api
+    namespace: str
+    instance: str
+    port: int = 6379
+
+    def __call__(self) -> Mapping[Member, Endpoint]:
+        """Where the members are that have a running server now."""
+        found = (self._endpoint(pod) for pod in self.pods())
+        return {endpoint.member: endpoint for endpoint in found if endpoint is not None}
+
+    def pods(self) -> list[Object]:
+        """The Pods that the instance's own StatefulSets control, whatever their state."""
+        path = path_of("v1", "pods", self.namespace)
+        pods = self.api.items(path, {"labelSelector": selector(self.instance)})
+        return [pod for pod in pods if self.member_of(pod) is not None]
+
+    def workloads(self) -> list[Object]:
+        """The StatefulSets of the instance."""
+        path = path_of("apps/v1", "statefulsets", self.namespace)
+        return self.api.items(path, {"labelSelector": selector(self.instance)})
+
+    def member_of(self, pod: Object) -> Member | None:
+        """The member that a Pod is; None where only its labels look like one.
+
+        The name must fit, and the controller be that shard's StatefulSet: a Pod of another instance that carries our
+        labels is never spoken to (reports C1, C2).
+        """
+        name = str(pod["metadata"]["name"])
+        member = member_of_host(self.instance, name)
+        if member is None or name != f"{self.instance}-{member}":
+            return None
+        owners = pod["metadata"].get("ownerReferences") or []
+        wanted = ("StatefulSet", workload_name(self.instance, member.shard))
+        return member if any((o.get("kind"), o.get("name")) == wanted and o.get("controller") for o in owners) else None
+
+    def _endpoint(self, pod: Object) -> Endpoint | None:
+        member = self.member_of(pod)
+        status = pod.get("status") or {}
+        address = status.get("podIP")
+        if member is None or not address or pod["metadata"].get("deletionTimestamp") or not _runs(status):
+            return None
+        name = str(pod["metadata"]["name"])
+        return Endpoint(
+            member=member,
+            pod=name,
+            host=pod_host(self.instance, self.namespace, name),
+            address=str(address),
+            port=self.port,
+            bus_port=self.port + 10000,
+        )
+
+
+def _runs(status: Object) -> bool:
+    containers = status.get("containerStatuses") or []
+    return any(c.get("name") == SERVER_CONTAINER and "running" in (c.get("state") or {}) for c in containers)
