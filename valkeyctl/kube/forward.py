@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import socket
 import ssl
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import cast
 
@@ -37,7 +39,7 @@ class ForwardDialer:
 
         # The stream has of a socket what valkey-py uses of one; its own type asks for more.
         return client_over(
-            cast("object", opened),  # type: ignore[arg-type]
+            cast("Callable[[], socket.socket]", opened),
             endpoint=endpoint,
             credentials=self.credentials,
             timeout_s=timeout_s,

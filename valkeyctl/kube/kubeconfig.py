@@ -1,8 +1,8 @@
 """Which API server to speak with, and as whom: kubeconfigs, and the service account of a Pod.
 
 Kubeconfigs are read here, not by the official client: importing that costs 0.6 s of processor time, on the critical
-path of every `up` (docs/adr/0020). The rules are kubectl's: several files in $KUBECONFIG are merged, the first to name a
-thing wins, and relative paths are relative to the file that names them.
+path of every `up` (docs/adr/0020). The rules are kubectl's: several files in $KUBECONFIG are merged, the first to
+name a thing wins, and relative paths are relative to the file that names them.
 """
 
 from __future__ import annotations

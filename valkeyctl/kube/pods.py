@@ -167,9 +167,8 @@ def _trouble(status: Object, conditions: dict[Any, Any], containers: Sequence[Ob
 
 def _ended(terminated: Object) -> str:
     told = _line(terminated.get("message"))
-    return f"exited with {terminated.get('exitCode')} {terminated.get('reason', '')}".rstrip() + (
-        f": {told}" if told else ""
-    )
+    how = f"exited with {terminated.get('exitCode')} {terminated.get('reason', '')}".rstrip()
+    return f"{how}: {told}" if told else how
 
 
 def _line(text: object) -> str:

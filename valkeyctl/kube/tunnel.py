@@ -1,8 +1,8 @@
 """A byte stream to one port of one Pod, through the API server.
 
-Speaks the `v4.channel.k8s.io` subprotocol: each frame begins with its channel, 0 for data and 1 for the kubelet's error
-text, and each channel's first frame repeats the port. The stream looks like a socket to valkey-py, without a thread or a
-socket pair behind it, so that what breaks is raised where it is read.
+Speaks the `v4.channel.k8s.io` subprotocol: each frame begins with its channel, 0 for data and 1 for the kubelet's
+error text, and each channel's first frame repeats the port. The stream looks like a socket to valkey-py, without a
+thread or a socket pair behind it, so that what breaks is raised where it is read.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class TunnelError(OSError):
     """The stream could not be opened, or broke. An OSError, as a socket's would be."""
 
 
-class TunnelClosed(TunnelError):
+class TunnelClosed(TunnelError):  # noqa: N818 - reads as what happened
     """The other side has closed the stream."""
 
 
