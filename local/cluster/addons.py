@@ -1,0 +1,18 @@
+"""The objects that a new cluster is given. Pure."""
+
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import yaml
+
+from .layout import DNS_SERVICE, Layout
+
+_MANIFESTS = Path(__file__).with_name("addons.yaml")
+
+
+def manifests(layout: Layout) -> list[dict[str, Any]]:
+    text = Template(_MANIFESTS.read_text()).substitute(
+        dns_service=str(DNS_SERVICE), dns_endpoint=str(layout.control_plane_address)
+    )
+    return list(yaml.safe_load_all(text))
