@@ -50,13 +50,18 @@ class EventLog:
         return new
 
     def operations(self) -> dict[str, str]:
-        """What the update did or would do to each resource: `{"StatefulSet sessions-s0": "create", …}`, by the last word."""
+        """What the update did or would do to each resource: `{"StatefulSet sessions-s0": "create", …}`."""
         told: dict[str, str] = {}
         for event in self.events:
             metadata = event.get("resourcePreEvent", {}).get("metadata")
             if metadata and metadata["op"] not in ("refresh", "read"):
                 told[label(metadata["urn"])] = metadata["op"]
         return told
+
+    def refreshed(self) -> set[str]:
+        """The resources that a refresh found changed or gone."""
+        ended = [event["resOutputsEvent"]["metadata"] for event in self.events if "resOutputsEvent" in event]
+        return {label(metadata["urn"]) for metadata in ended if metadata["op"] in ("update", "delete")}
 
     def diagnostics(self) -> str:
         """Everything said about resources, without colours."""

@@ -72,18 +72,27 @@ class Kube:
         self, method: str, path: str, body: object = None, content_type: str = "application/json", **query: object
     ) -> Object:
         """One request; raises KubeError for an answer that is no success."""
-        url = f"{self._host}{path}" + (f"?{urlencode(query)}" if query else "")
-        answer = self._pool.request(
-            method,
-            url,
-            body=None if body is None else json.dumps(body).encode(),
-            headers={"Content-Type": content_type, "Accept": "application/json"},
-            timeout=urllib3.Timeout(connect=5, read=30),
-            retries=urllib3.Retry(2, allowed_methods=["GET"]),
-        )
+        answer = self._ask(method, path, body, content_type, query)
         if answer.status >= 300:
             raise KubeError(answer.status, answer.data.decode(errors="replace")[:2000])
         return json.loads(answer.data)
+
+    def text(self, path: str, **query: object) -> str:
+        """What a path that is no JSON holds, such as a log; on an error what the API server says about it."""
+        return self._ask("GET", path, None, "application/json", query).data.decode(errors="replace")
+
+    def _ask(
+        self, method: str, path: str, body: object, content_type: str, query: Mapping[str, object]
+    ) -> urllib3.BaseHTTPResponse:
+        url = f"{self._host}{path}" + (f"?{urlencode(query)}" if query else "")
+        return self._pool.request(
+            method,
+            url,
+            body=None if body is None else json.dumps(body).encode(),
+            headers={"Content-Type": content_type, "Accept": "*/*"},
+            timeout=urllib3.Timeout(connect=5, read=30),
+            retries=urllib3.Retry(2, allowed_methods=["GET"]),
+        )
 
     def get(self, kind: str, namespace: str, name: str) -> Object | None:
         """The object, or None when there is none of that name."""

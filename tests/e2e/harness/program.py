@@ -84,7 +84,7 @@ class Running:
             )
 
     def until(self, wanted: Callable[[str], bool], *, timeout_s: float = 120) -> str:
-        """Wait for the first mark that `wanted` accepts and return it; raises PulumiError if the command ends before."""
+        """Wait for the first mark that `wanted` accepts and return it; PulumiError if the command ends before."""
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:
             over = self.process.poll() is not None
@@ -199,9 +199,9 @@ class Stack:
         self.results.append(result)
         wrong = result.code == 0 if expect == -1 else expect is not None and result.code != expect
         if wrong:
-            raise PulumiError(
-                f"`pulumi {' '.join(result.arguments)}` ended with {result.code} after {result.seconds:.1f} s\n{result.output}"
-            )
+            command = f"`pulumi {' '.join(result.arguments)}`"
+            raise PulumiError(f"{command} ended with {result.code} after {result.seconds:.1f} s
+{result.output}")
         return result
 
     def up(self, *options: str, expect: int | None = 0, timeout_s: float = UP_TIMEOUT_S) -> Result:

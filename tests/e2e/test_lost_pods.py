@@ -1,0 +1,54 @@
+"""Pods that go: the next `up` heals, and what a copy holds stays."""
+
+import pytest
+
+from tests.e2e.conftest import Formed
+from tests.e2e.harness import probe
+from tests.e2e.harness.kube import Kube, eventually
+from tests.e2e.harness.sandbox import INSTANCE
+
+pytestmark = pytest.mark.xdist_group("lost_pods")
+
+
+def test_deleted_replica_is_healed(formed: Formed, kube: Kube) -> None:
+    nodes = probe.assert_ready(kube, formed.namespace, INSTANCE)
+    written = formed.client.write(INSTANCE, 1500)
+    gone = probe.replica_of(nodes, 1)
+    kube.delete("pods", formed.namespace, gone.pod)
+    formed.stack.up()
+    after = probe.assert_ready(kube, formed.namespace, INSTANCE)
+    assert probe.layout(after) == probe.layout(nodes)
+    kept = {pod: node.node_id for pod, node in after.items() if pod != gone.pod}
+    assert kept == {pod: node.node_id for pod, node in nodes.items() if pod != gone.pod}
+    assert formed.client.lost(INSTANCE, written) == []
+
+
+@pytest.mark.parametrize("grace_s", [None, 0], ids=["in peace", "by force"])
+def test_deleted_primary_is_healed(formed: Formed, kube: Kube, grace_s: int | None) -> None:
+    nodes = probe.assert_ready(kube, formed.namespace, INSTANCE)
+    written = formed.client.write(INSTANCE, 1500)
+    gone = probe.primary_of(nodes, 0)
+    kube.delete("pods", formed.namespace, gone.pod, grace_s=grace_s)
+    formed.stack.up()
+    after = probe.assert_ready(kube, formed.namespace, INSTANCE)
+    assert probe.layout(after) == probe.layout(nodes)
+    assert formed.client.lost(INSTANCE, written) == []
+    assert formed.stack.outputs()[INSTANCE]["primaries"]["s0"] == probe.primary_of(after, 0).pod
+
+
+def test_all_pods_lost_without_persistence_come_back_as_declared(formed: Formed, kube: Kube) -> None:
+    nodes = probe.assert_ready(kube, formed.namespace, INSTANCE)
+    for pod in nodes:
+        kube.delete("pods", formed.namespace, pod, grace_s=0)
+    formed.stack.up()
+    after = probe.assert_ready(kube, formed.namespace, INSTANCE)
+    assert probe.layout(after) == probe.layout(nodes)
+    written = formed.client.write(INSTANCE, 300)
+    assert formed.client.lost(INSTANCE, written) == []
+
+
+def test_deleted_statefulset_is_made_again(formed: Formed, kube: Kube) -> None:
+    kube.delete("statefulsets", formed.namespace, f"{INSTANCE}-s2")
+    eventually("its Pods go", lambda: not kube.get("pods", formed.namespace, f"{INSTANCE}-s2-0"), timeout_s=60)
+    formed.stack.up()
+    probe.assert_ready(kube, formed.namespace, INSTANCE)

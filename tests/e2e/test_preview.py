@@ -1,0 +1,65 @@
+"""What `preview` says: the planned layout before anything exists, and the effect of changing one setting."""
+
+from typing import Any
+
+import pytest
+
+from tests.e2e.conftest import Formed
+from tests.e2e.harness.kube import Kube
+from tests.e2e.harness.sandbox import INSTANCE, Sandbox, small
+
+pytestmark = pytest.mark.xdist_group("preview")
+
+LAYOUT = {"s0": "0-5461", "s1": "5462-10922", "s2": "10923-16383"}
+
+
+def test_preview_of_an_empty_stack_names_the_layout_and_writes_nothing(sandbox: Sandbox, kube: Kube) -> None:
+    stack = sandbox.stack()
+    seen = stack.run("preview", "--diff")
+    for shard, slots in LAYOUT.items():
+        assert f"{shard}" in seen.output
+        assert slots in seen.output
+    assert kube.namespace(sandbox.namespace) is None
+    assert stack.resources() == []
+
+
+CHANGES: dict[str, dict[str, Any]] = {
+    "one more shard": {"shards": 4},
+    "one more replica": {"replicas": 2},
+    "no replica": {"replicas": 0},
+    "another version": {"version": "8.1"},
+    "another image": {"image": "valkey/valkey:9.1.3"},
+    "a setting of the server": {"config": {"maxmemory-policy": "allkeys-lru"}},
+    "resources": {"resources": {"requests": {"cpu": "20m", "memory": "48Mi"}, "limits": {"memory": "96Mi"}}},
+    "a password of one's own": {"auth": {"passwordSecret": {"name": "mine", "key": "password"}}},
+    "an explicit layout": {"slots": {0: "0-5460", 1: "5461-10922", 2: "10923-16383"}},
+    "a longer deadline": {"timeoutSeconds": 900},
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_changing_one_setting_replaces_nothing(formed: Formed, change: str) -> None:
+    formed.stack.configure({INSTANCE: small(**CHANGES[change])})
+    try:
+        seen = formed.stack.run("preview", expect=None)
+    finally:
+        formed.stack.configure({INSTANCE: small()})
+    operations = seen.log.operations()
+    assert f"Topology {INSTANCE}" in operations, seen.output
+    assert seen.code == 0, seen.output
+    forbidden = {name: op for name, op in operations.items() if "replace" in op or "delete" in op}
+    if change == "a password of one's own":
+        # The generated one is no longer declared; it leaves only after everything else was updated.
+        forbidden = {name: op for name, op in forbidden.items() if not name.startswith("Password ")}
+    assert forbidden == {}
+    assert seen.changes() != {}
+
+
+def test_preview_of_a_new_layout_shows_it_as_a_diff(formed: Formed) -> None:
+    slots = {0: "0-8191", 1: "8192-10922", 2: "10923-16383"}
+    formed.stack.configure({INSTANCE: small(slots=slots)})
+    try:
+        seen = formed.stack.run("preview", "--diff")
+    finally:
+        formed.stack.configure({INSTANCE: small()})
+    assert '"0-5461" => "0-8191"' in seen.output
