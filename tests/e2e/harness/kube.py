@@ -22,6 +22,7 @@ GROUPS = {
     "events": "/api/v1",
     "persistentvolumeclaims": "/api/v1",
     "pods": "/api/v1",
+    "resourcequotas": "/api/v1",
     "secrets": "/api/v1",
     "serviceaccounts": "/api/v1",
     "services": "/api/v1",

@@ -200,8 +200,7 @@ class Stack:
         wrong = result.code == 0 if expect == -1 else expect is not None and result.code != expect
         if wrong:
             command = f"`pulumi {' '.join(result.arguments)}`"
-            raise PulumiError(f"{command} ended with {result.code} after {result.seconds:.1f} s
-{result.output}")
+            raise PulumiError(f"{command} ended with {result.code} after {result.seconds:.1f} s\n{result.output}")
         return result
 
     def up(self, *options: str, expect: int | None = 0, timeout_s: float = UP_TIMEOUT_S) -> Result:

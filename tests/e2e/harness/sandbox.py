@@ -16,7 +16,7 @@ KEPT = CHECKOUT / "tests" / ".results" / "e2e"
 
 
 def small(**changes: Any) -> dict[str, Any]:
-    """The config of a cluster of 3 shards and 1 replica each that takes little of the machine, with `changes` (camelCase keys)."""
+    """The config of a cluster of 3 shards and 1 replica each, of little weight; `changes` are camelCase keys over it."""
     requests = {"cpu": "10m", "memory": "32Mi"}
     return {
         "architecture": "cluster",
@@ -25,6 +25,11 @@ def small(**changes: Any) -> dict[str, Any]:
         "resources": {"requests": requests, "limits": {"memory": "64Mi"}},
         **changes,
     }
+
+
+def tiny(**changes: Any) -> dict[str, Any]:
+    """Like `small`, with one shard: for what does not depend on how many there are."""
+    return small(**{"shards": 1, "allowFewShards": True, **changes})
 
 
 class Sandbox:

@@ -1,0 +1,132 @@
+"""SIGKILL in every step of `up`, of pulumi itself and of the process that runs our providers: the next `up` finishes."""
+
+import re
+import time
+from collections.abc import Callable
+
+import pytest
+
+from tests.e2e.harness import probe
+from tests.e2e.harness.kube import Kube, eventually
+from tests.e2e.harness.processes import all_processes, command_line, session_of
+from tests.e2e.harness.program import PROVIDER, Running, Stack
+from tests.e2e.harness.sandbox import INSTANCE, Sandbox, small
+
+# Moments of an `up` from nothing, in their order: a mark as a pattern, and which of those that fit.
+POINTS: dict[str, tuple[str, int]] = {
+    "before the first resource": (r"start create .*Prepare", 1),
+    "prepared": (r"end create .*Prepare", 1),
+    "namespace made": (r"end create Namespace", 1),
+    "password made": (r"end create Password", 1),
+    "first object begun": (r"start create (Service|ConfigMap|PodDisruptionBudget|NetworkPolicy)", 1),
+    "some objects made": (r"end create (Service|ConfigMap|PodDisruptionBudget|NetworkPolicy)", 3),
+    "first shard begun": (r"start create StatefulSet", 1),
+    "first shard made": (r"end create StatefulSet", 1),
+    "all shards made": (r"end create StatefulSet", 3),
+    "guards made": (r"end create ShardGuard", 3),
+    "topology begun": (r"start create Topology", 1),
+    "topology says its 1st word": (r"say Topology", 1),
+    "topology says its 2nd word": (r"say Topology", 2),
+    "topology says its 3rd word": (r"say Topology", 3),
+    "topology says its 4th word": (r"say Topology", 4),
+    "topology made": (r"end create Topology", 1),
+}
+# From the first dynamic resource to the last there is a provider's process to kill.
+PROVIDER_POINTS = [
+    "before the first resource",
+    "prepared",
+    "password made",
+    "first shard made",
+    "topology begun",
+    "topology says its 1st word",
+    "topology says its 2nd word",
+    "topology says its 3rd word",
+    "topology says its 4th word",
+]
+
+
+def _nth(pattern: str, number: int) -> Callable[[str], bool]:
+    seen = 0
+
+    def wanted(mark: str) -> bool:
+        nonlocal seen
+        seen += bool(re.match(pattern, mark))
+        return seen >= number
+
+    return wanted
+
+
+def _finishes(stack: Stack, kube: Kube, sandbox: Sandbox) -> None:
+    """The next `up` brings what was declared, and says nothing that frightens."""
+    result = stack.up()
+    assert "Traceback" not in result.output
+    nodes = probe.assert_ready(kube, sandbox.namespace, INSTANCE)
+    assert probe.spread(nodes) == [5461, 5461, 5462]
+    assert stack.up("--expect-no-changes").changes() == {}
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_pulumi_is_killed(sandbox: Sandbox, kube: Kube, point: str) -> None:
+    stack = sandbox.stack()
+    running = stack.start("up", "--yes", "--skip-preview")
+    running.until(_nth(*POINTS[point]))
+    running.kill()
+    killed = time.monotonic()
+    # A killed pulumi leaves its lock in a file backend; the documentation names this command.
+    stack.cancel()
+    assert time.monotonic() - killed < 3
+    _finishes(stack, kube, sandbox)
+
+
+@pytest.mark.parametrize("point", PROVIDER_POINTS)
+def test_provider_is_killed(sandbox: Sandbox, kube: Kube, point: str) -> None:
+    stack = sandbox.stack()
+    running = stack.start("up", "--yes", "--skip-preview")
+    running.until(_nth(*POINTS[point]))
+    running.kill_provider()
+    stack.finish(running, expect=-1, timeout_s=60)
+    _finishes(stack, kube, sandbox)
+
+
+@pytest.mark.parametrize("victim", ["pulumi", "provider"])
+@pytest.mark.parametrize("word", [1, 2, 3])
+def test_killed_while_it_heals_a_cluster_with_data(sandbox: Sandbox, kube: Kube, victim: str, word: int) -> None:
+    stack = sandbox.stack()
+    stack.up()
+    client = sandbox.client(stack)
+    nodes = probe.assert_ready(kube, sandbox.namespace, INSTANCE)
+    written = client.write(INSTANCE, 1500)
+    for node in nodes.values():
+        probe.command(kube, sandbox.namespace, node.pod, "CLUSTER DELSLOTSRANGE 0 99 5500 5999 16000 16383")
+    probe.command(kube, sandbox.namespace, probe.replica_of(nodes, 1).pod, "CLUSTER RESET SOFT")
+
+    running = stack.start("up", "--yes", "--skip-preview")
+    running.until(_nth(r"say Topology", word))
+    if victim == "pulumi":
+        running.kill()
+        stack.cancel()
+    else:
+        running.kill_provider()
+        stack.finish(running, expect=-1, timeout_s=60)
+    stack.up()
+    after = probe.assert_ready(kube, sandbox.namespace, INSTANCE)
+    assert probe.layout(after) == probe.layout(nodes)
+    assert {pod: node.node_id for pod, node in after.items()} == {pod: node.node_id for pod, node in nodes.items()}
+    assert client.lost(INSTANCE, written) == []
+
+
+def test_converge_of_a_killed_pulumi_stops(sandbox: Sandbox, kube: Kube) -> None:
+    # With one Pod that cannot exist the converge would wait for its whole deadline, beside the next `up`.
+    kube.create_namespace(sandbox.namespace)
+    kube.create("resourcequotas", sandbox.namespace, {"metadata": {"name": "few"}, "spec": {"hard": {"pods": "5"}}})
+    stack = sandbox.stack(config=small())
+    running = stack.start("up", "--yes", "--skip-preview")
+    running.until(_nth(r"start create Topology", 1))
+    time.sleep(2)
+    assert _providers(running)
+    running.kill()
+    eventually("the orphaned provider ends", lambda: not _providers(running), timeout_s=15)
+
+
+def _providers(running: Running) -> list[int]:
+    return [pid for pid in all_processes() if session_of(pid) == running.process.pid and PROVIDER in command_line(pid)]

@@ -1,0 +1,58 @@
+"""A Pod that fits on no node: `up` ends at its deadline and says which, and why."""
+
+import json
+
+from tests.e2e.harness import probe
+from tests.e2e.harness.kube import Kube, eventually
+from tests.e2e.harness.sandbox import INSTANCE, Sandbox, small, tiny
+
+DEADLINE_S = 15
+
+
+def test_up_ends_at_its_deadline_and_names_pod_and_reason(sandbox: Sandbox, kube: Kube) -> None:
+    stack = sandbox.stack(config=tiny(resources={"requests": {"cpu": "64"}}, timeoutSeconds=DEADLINE_S))
+    failed = stack.up(expect=-1)
+    assert DEADLINE_S - 5 < failed.seconds < DEADLINE_S + 20
+    assert f"{INSTANCE}-s0-0" in failed.output
+    assert "nsufficient cpu" in failed.output
+    assert "Traceback" not in failed.output
+
+    status = kube.get("configmaps", sandbox.namespace, f"{INSTANCE}-status")
+    assert status is not None
+    told = json.dumps(status["data"])
+    assert "PodUnschedulable" in told
+    assert f"{INSTANCE}-s0-0" in told
+    ours = [
+        event
+        for event in kube.items("events", sandbox.namespace)
+        if event["involvedObject"]["kind"] == "StatefulSet" and "valkeyctl" in json.dumps(event)
+    ]
+    assert any(event["type"] == "Warning" and "nsufficient cpu" in event["message"] for event in ours), ours
+
+    # The corrected config is written to the StatefulSet; Pods of the old revision are named until they are gone.
+    stack.configure({INSTANCE: tiny(timeoutSeconds=DEADLINE_S)})
+    still = stack.up(expect=-1)
+    assert f"{INSTANCE}-s0-0" in still.output
+    for pod in kube.items("pods", sandbox.namespace):
+        kube.delete("pods", sandbox.namespace, pod["metadata"]["name"], grace_s=0)
+    eventually("the Pods are made anew", lambda: len(kube.items("pods", sandbox.namespace)) == 2, timeout_s=30)
+    stack.up()
+    probe.assert_ready(kube, sandbox.namespace, INSTANCE, shards=1)
+
+
+def test_one_pod_too_many_leaves_the_rest_formed(sandbox: Sandbox, kube: Kube) -> None:
+    # Five of six Pods may exist: what can be formed is formed, and the missing one is named.
+    kube.create_namespace(sandbox.namespace)
+    quota = {"metadata": {"name": "few"}, "spec": {"hard": {"pods": "5"}}}
+    kube.create("resourcequotas", sandbox.namespace, quota)
+    stack = sandbox.stack(config=small(timeoutSeconds=DEADLINE_S))
+    failed = stack.up(expect=-1)
+    nodes = probe.ask(kube, sandbox.namespace, INSTANCE)
+    missing = {f"{INSTANCE}-s{shard}-{ordinal}" for shard in range(3) for ordinal in range(2)} - set(nodes)
+    assert len(missing) == 1
+    assert missing.pop() in failed.output
+    assert all(node.cluster["cluster_state"] == "ok" for node in nodes.values())
+    assert probe.spread(nodes) == [5461, 5461, 5462]
+    kube.delete("resourcequotas", sandbox.namespace, "few")
+    stack.up()
+    probe.assert_ready(kube, sandbox.namespace, INSTANCE)
