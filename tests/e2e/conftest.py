@@ -1,7 +1,7 @@
 """Fixtures of the end-to-end tests: a sandbox for each, and one formed cluster for those that only look at it."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +24,7 @@ def kube() -> Kube:
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
     if report.failed:
         # For the sandbox's fixture, and that of the module, which end later and then keep what tells why.
@@ -34,7 +34,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
 
 
 @contextmanager
-def _sandbox(node: pytest.Item | pytest.Collector, kube: Kube, folder: Path, label: str) -> Iterator[Sandbox]:
+def _sandbox(node: pytest.Item | pytest.Collector, kube: Kube, folder: Path, label: str) -> Generator[Sandbox]:
     sandbox = Sandbox(kube, folder, label)
     try:
         yield sandbox

@@ -9,7 +9,7 @@ import pytest
 
 from tests.e2e.conftest import Formed
 from tests.e2e.harness import probe
-from tests.e2e.harness.kube import Kube
+from tests.e2e.harness.kube import Kube, Object
 from tests.e2e.harness.leaks import leaks, secret_of
 from tests.e2e.harness.sandbox import INSTANCE
 
@@ -174,5 +174,5 @@ def test_status_command_shows_the_instance(formed: Formed) -> None:
     assert "Ready" in row
 
 
-def _pods(kube: Kube, formed: Formed) -> list[dict]:
+def _pods(kube: Kube, formed: Formed) -> list[Object]:
     return kube.items("pods", formed.namespace, f"app.kubernetes.io/instance={INSTANCE}")

@@ -1,4 +1,4 @@
-"""SIGKILL in every step of `up`, of pulumi itself and of the process that runs our providers: the next `up` finishes."""
+"""SIGKILL in every step of `up`, of pulumi itself and of the process with our providers: the next `up` finishes."""
 
 import re
 import time

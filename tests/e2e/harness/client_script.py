@@ -11,11 +11,12 @@ import os
 import socket
 import sys
 from pathlib import Path
+from typing import Any
 
 PASSWORD = Path("/password") / os.environ.get("PASSWORD_KEY", "password")
 
 
-def cluster(host: str):
+def cluster(host: str) -> Any:
     from valkey.cluster import ValkeyCluster  # noqa: PLC0415 - only needed by some commands
 
     return ValkeyCluster(

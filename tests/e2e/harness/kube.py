@@ -118,9 +118,9 @@ class Kube:
 
     def delete(self, kind: str, namespace: str, name: str, *, grace_s: int | None = None) -> None:
         """Delete; an object that is gone already is no error."""
-        query = {} if grace_s is None else {"gracePeriodSeconds": grace_s}
+        options = {} if grace_s is None else {"gracePeriodSeconds": grace_s}
         try:
-            self.request("DELETE", self.path(kind, namespace, name), **query)
+            self.request("DELETE", self.path(kind, namespace, name), options)
         except KubeError as error:
             if error.status != 404:
                 raise

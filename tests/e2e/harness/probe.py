@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from tests.e2e.harness.kube import Kube
+from tests.e2e.harness.kube import Kube, Object
 
 SLOTS = 16384
 PORT = 6379
@@ -80,7 +80,7 @@ def ask(kube: Kube, namespace: str, instance: str) -> dict[str, Node]:
         if "deletionTimestamp" not in pod["metadata"]
     ]
 
-    def one(pod: dict) -> Node:
+    def one(pod: Object) -> Node:
         name = pod["metadata"]["name"]
         done = kube.execute(namespace, name, ["sh", "-c", _SHELL.format(secret=SECRET_FILE)])
         parts = done.out.split("#####\n")

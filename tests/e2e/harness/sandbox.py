@@ -16,7 +16,7 @@ KEPT = CHECKOUT / "tests" / ".results" / "e2e"
 
 
 def small(**changes: Any) -> dict[str, Any]:
-    """The config of a cluster of 3 shards and 1 replica each, of little weight; `changes` are camelCase keys over it."""
+    """The config of a cluster of 3 shards and 1 replica each, of little weight; `changes` are keys over it."""
     requests = {"cpu": "10m", "memory": "32Mi"}
     return {
         "architecture": "cluster",
