@@ -2,8 +2,8 @@
 
 A holder renews it every few seconds. It counts as stale when it has not changed for its duration as seen by the
 waiter's own monotonic clock: clocks of two machines are never compared. Every write names the resourceVersion that was
-read, so of two that take a Lease one gets it. A holder that was killed on this very machine is recognised by its pid and
-start time, and its Lease is taken at once.
+read, so of two that take a Lease one gets it. A holder that was killed on this very machine is recognised by its pid
+and start time, and its Lease is taken at once.
 """
 
 from __future__ import annotations

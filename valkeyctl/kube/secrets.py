@@ -1,0 +1,116 @@
+"""Passwords in Kubernetes Secrets: read by name and key, generated where absent. Their bytes go nowhere else."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import secrets
+import string
+from collections.abc import Mapping
+
+from valkeyctl.dataplane import Credentials
+from valkeyctl.kube.access import Api, Object, path_of
+from valkeyctl.kube.errors import ApiConflict, ApiNotFound, OwnedByOthers, SecretMissing
+from valkeyctl.kube.labels import OWNER_ANNOTATION
+
+LENGTH = 32
+#: Letters and digits only: 190 bits at this length, and nothing that a shell, a URL or a config file would take amiss.
+ALPHABET = string.ascii_letters + string.digits
+
+
+def read_credentials(
+    api: Api, namespace: str, reference: Mapping[str, str | None] | None, hint: str = "auth.passwordSecret"
+) -> Credentials:
+    """The user and password that `{"user": …, "secretName": …, "key": …}` names; none where it is None.
+
+    Errors: SecretMissing, naming the Secret and the setting (`hint`) that refers to it.
+    """
+    if reference is None:
+        return Credentials()
+    name, key = str(reference.get("secretName") or ""), str(reference.get("key") or "password")
+    return Credentials(user=reference.get("user"), password=_read(api, namespace, name, key, hint))
+
+
+def _read(api: Api, namespace: str, name: str, key: str, hint: str) -> str:
+    found = api.find(path_of("v1", "secrets", namespace, name))
+    if found is None:
+        raise SecretMissing(f"namespace {namespace} has no Secret '{name}'", where=hint, remedy="Create it first.")
+    data: dict[str, str] = found.get("data") or {}
+    if key not in data:
+        listed = ", ".join(sorted(data)) or "none"
+        raise SecretMissing(
+            f"Secret '{name}' in namespace {namespace} has no key '{key}'; its keys: {listed}",
+            where=hint,
+            remedy="Name one of its keys, or add this one.",
+        )
+    try:
+        password = base64.b64decode(data[key], validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError) as error:
+        raise SecretMissing(f"key '{key}' of Secret '{name}' is not UTF-8 text", where=hint) from error
+    if not password:
+        raise SecretMissing(f"key '{key}' of Secret '{name}' is empty", where=hint, remedy="Put a password there.")
+    return password
+
+
+def has_key(secret: Object | None, key: str) -> bool:
+    """Whether a Secret holds something under the key."""
+    return bool(secret is not None and (secret.get("data") or {}).get(key))
+
+
+def ensure_password(api: Api, namespace: str, name: str, *, key: str, owner: str, labels: Mapping[str, str]) -> None:
+    """Generates a password into the key of our Secret, unless it is there. Idempotent; returns nothing on purpose.
+
+    Errors: OwnedByOthers where the Secret exists and carries no owner, or another.
+    """
+    collection = path_of("v1", "secrets", namespace)
+    path = f"{collection}/{name}"
+    known = api.find(path)
+    if known is None:
+        try:
+            api.create(collection, _new(namespace, name, key, owner, labels))
+        except ApiConflict:
+            known = api.find(path)
+        else:
+            return
+    if known is None:
+        raise ApiNotFound(f"Secret '{name}' in namespace {namespace} was deleted while it was looked at")
+    refuse_foreign_secret(known, owner)
+    wanted: Object = {"metadata": {"labels": dict(labels), "annotations": {OWNER_ANNOTATION: owner}}}
+    if not has_key(known, key):
+        # Only over what was read: of two that generate, one wins, and both then see the same password.
+        wanted["metadata"]["resourceVersion"] = known["metadata"]["resourceVersion"]
+        wanted["stringData"] = {key: generate()}
+    try:
+        api.merge(path, wanted)
+    except ApiConflict:
+        ensure_password(api, namespace, name, key=key, owner=owner, labels=labels)
+
+
+def refuse_foreign_secret(known: Object, *owners: str) -> None:
+    """Raises OwnedByOthers where an existing Secret is not one of the owners'."""
+    owner = str((known["metadata"].get("annotations") or {}).get(OWNER_ANNOTATION) or "")
+    if owner not in owners:
+        raise OwnedByOthers(
+            f"Secret '{known['metadata']['name']}' exists and " + (f"belongs to {owner}" if owner else "has no owner"),
+            remedy="To use a Secret of your own, name it under auth.passwordSecret; otherwise delete it.",
+        )
+
+
+def generate() -> str:
+    """A new password."""
+    return "".join(secrets.choice(ALPHABET) for _ in range(LENGTH))
+
+
+def _new(namespace: str, name: str, key: str, owner: str, labels: Mapping[str, str]) -> Object:
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "type": "Opaque",
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "labels": dict(labels),
+            "annotations": {OWNER_ANNOTATION: owner},
+        },
+        "stringData": {key: generate()},
+    }
