@@ -48,6 +48,7 @@ def test_change_by_hand_is_shown_and_healed(formed: Formed, kube: Kube, change: 
     written = formed.client.write(INSTANCE, 1500)
     ids, layout = {pod: node.node_id for pod, node in nodes.items()}, probe.layout(nodes)
     CHANGES[change](kube, formed.namespace, nodes)
+    assert probe.faults(probe.ask(kube, formed.namespace, INSTANCE), INSTANCE, 3, 1), "the change had no effect"
 
     shown = formed.stack.run("refresh", "--yes", "--skip-preview")
     assert shown.log.refreshed() == {f"Topology {INSTANCE}"}, shown.output

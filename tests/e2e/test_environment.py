@@ -1,14 +1,15 @@
 """`make env`: a shell in which plain pulumi and kubectl work on the local stack and cluster."""
 
 import json
+import os
 import subprocess
 
 from tests.e2e.harness.environment import CHECKOUT
 
 
 def _shell(script: str) -> str:
-    # Nothing of this process's environment but what a login shell has.
-    plain = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root"}
+    # A shell as a person opens it: nothing of Pulumi or Kubernetes is set yet.
+    plain = {name: value for name, value in os.environ.items() if not name.startswith(("PULUMI", "KUBE"))}
     done = subprocess.run(
         ["bash", "-euc", f'eval "$(make -s env)"\n{script}'],
         cwd=CHECKOUT,

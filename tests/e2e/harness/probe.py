@@ -111,16 +111,21 @@ def command(kube: Kube, namespace: str, pod: str, text: str) -> str:
     return done.out
 
 
-def faults(nodes: Mapping[str, Node], instance: str, shards: int, replicas: int) -> list[str]:
-    """Everything that is not as a Ready instance has it, in words; empty for a Ready one."""
+def faults(
+    nodes: Mapping[str, Node], instance: str, shards: int, replicas: int, *, any_shard: bool = False
+) -> list[str]:
+    """Everything that is not as a Ready instance has it, in words; empty for a Ready one.
+
+    `any_shard`: the names of Pods say nothing about who replicates whom, as in a cluster that was made by hand.
+    """
     declared = {f"{instance}-s{shard}-{ordinal}" for shard in range(shards) for ordinal in range(replicas + 1)}
     wrong = [f"no Pod {name}" for name in sorted(declared - set(nodes))]
     wrong += [f"{name} is not declared" for name in sorted(set(nodes) - declared)]
     ids = {node.node_id: node for node in nodes.values()}
     for node in nodes.values():
         wrong += [f"{node.pod}: {text}" for text in _faults_of_view(node, ids)]
-        wrong += [f"{node.pod}: {text}" for text in _faults_of_role(node, ids)]
-    wrong += _faults_of_slots(nodes, shards, replicas)
+        wrong += [f"{node.pod}: {text}" for text in _faults_of_role(node, ids, any_shard=any_shard)]
+    wrong += _faults_of_slots(nodes, shards, replicas, any_shard=any_shard)
     return wrong
 
 
@@ -169,13 +174,13 @@ def _faults_of_view(node: Node, ids: Mapping[str, Node]) -> list[str]:
     return wrong
 
 
-def _faults_of_role(node: Node, ids: Mapping[str, Node]) -> list[str]:
+def _faults_of_role(node: Node, ids: Mapping[str, Node], *, any_shard: bool) -> list[str]:
     if node.is_primary:
         return []
     said = node.view[node.node_id].primary_id
     primary = ids.get(said or "")
     wrong: list[str] = []
-    if primary is None or not primary.is_primary or primary.shard != node.shard:
+    if primary is None or not primary.is_primary or (primary.shard != node.shard and not any_shard):
         wrong.append(f"replicates {primary.pod if primary else said}")
     elif node.replication.get("master_link_status") != "up":
         wrong.append(f"master_link_status:{node.replication.get('master_link_status')}")
@@ -184,13 +189,13 @@ def _faults_of_role(node: Node, ids: Mapping[str, Node]) -> list[str]:
     return wrong
 
 
-def _faults_of_slots(nodes: Mapping[str, Node], shards: int, replicas: int) -> list[str]:
+def _faults_of_slots(nodes: Mapping[str, Node], shards: int, replicas: int, *, any_shard: bool) -> list[str]:
     wrong: list[str] = []
     primaries = [node for node in nodes.values() if node.is_primary]
     for shard, count in Counter(node.shard for node in primaries).items():
-        if count != 1:
+        if count != 1 and not any_shard:
             wrong.append(f"shard {shard} has {count} primaries")
-    if len({node.shard for node in primaries}) != shards:
+    if len(primaries) != shards:
         wrong.append(f"{len(primaries)} primaries for {shards} shards")
     for node in primaries:
         attached = int(node.replication.get("connected_slaves", "0"))
