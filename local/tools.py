@@ -8,7 +8,7 @@ from pathlib import Path
 from .cache import key_of, make_once
 from .paths import bin_dir
 from .progress import Progress
-from .toolchain import ambient, build, golang, recipes
+from .toolchain import ambient, build, golang, plugin, recipes
 from .toolchain.recipes import Recipe
 
 _BUILDS_AT_ONCE = 2  # A download or a link of one leaves a core to the compiler of the other.
@@ -19,7 +19,7 @@ class Tools:
     """Where each program is. All paths are absolute."""
 
     bin: Path
-    """The one folder to put at the front of PATH: whatever was built, so that `pulumi` finds its plugins there."""
+    """The one folder to put at the front of PATH: whatever was built, so that `pulumi` finds its language host there."""
     pulumi: Path
     kubectl: Path
     kube_apiserver: Path
@@ -36,6 +36,8 @@ class Tools:
 def ensure(progress: Progress) -> Tools:
     """Find or build every program. Idempotent; milliseconds when all is there, at most 25 minutes from nothing.
 
+    Pulumi's Kubernetes provider becomes one of the user's plugins (in $PULUMI_HOME, default ~/.pulumi).
+
     Raises LocalError, which names the log, where a build fails.
     """
     found = _found()
@@ -44,6 +46,8 @@ def ensure(progress: Progress) -> Tools:
     folder = _assemble(needed)
     # What was found on PATH goes before what a build brings along: kubectl is a part of the Kubernetes build.
     programs = {program: folder / program for recipe in needed for program in recipe.programs} | found
+    if recipes.PROVIDER in needed:
+        plugin.install(programs["pulumi"], build.entry_of(recipes.PROVIDER) / recipes.PROVIDER.name, progress)
     return Tools(
         bin=folder,
         pulumi=programs["pulumi"],
@@ -63,7 +67,7 @@ def ensure(progress: Progress) -> Tools:
 def _found() -> dict[str, Path]:
     """The programs that this machine has on PATH in a version that will do, by name."""
     found: dict[str, Path] = {}
-    singles = (ambient.PULUMI, ambient.PROVIDER, ambient.ETCD, ambient.COREDNS, ambient.LOCAL_PATH, ambient.KUBE_ROUTER)
+    singles = (ambient.PULUMI, ambient.ETCD, ambient.COREDNS, ambient.LOCAL_PATH, ambient.KUBE_ROUTER)
     for wanted in singles:
         if path := ambient.find(wanted):
             found[wanted.program] = path
@@ -71,6 +75,8 @@ def _found() -> dict[str, Path]:
         found |= servers
     if path := ambient.find(ambient.KUBECTL):
         found[ambient.KUBECTL.program] = path
+    if path := plugin.installed():
+        found[recipes.PROVIDER.name] = path
     if path := _language_host(found.get("pulumi")):
         found[ambient.LANGUAGE_HOST] = path
     return found
@@ -84,7 +90,7 @@ def _language_host(pulumi: Path | None) -> Path | None:
 
 def _needed(found: dict[str, Path]) -> list[Recipe]:
     """What has to be built, the longest build first."""
-    needed = [recipe for recipe in recipes.ALL if not _provided(recipe, found)]
+    needed = [recipe for recipe in recipes.TOOLS_TO_RUN if not _provided(recipe, found)]
     return sorted(needed, key=lambda recipe: -recipe.cost_s)
 
 
@@ -115,7 +121,7 @@ def _build(missing: list[Recipe], progress: Progress) -> None:
 
 def _assemble(needed: list[Recipe]) -> Path:
     """One folder with hard links to all that was built: a program finds what belongs to it in its own folder."""
-    entries = {recipe: build.entry_of(recipe) for recipe in needed}
+    entries = {recipe: build.entry_of(recipe) for recipe in needed if recipe is not recipes.PROVIDER}
     folder = bin_dir(key_of(sorted(entry.name.encode() for entry in entries.values())))
 
     def make(workplace: Path) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..paths import cache_dir
-from .recipes import KUBERNETES_VERSION, PROVIDER_VERSION
+from .recipes import KUBERNETES_VERSION
 
 Version = tuple[int, ...]
 _PROBE_TIMEOUT_S = 20
@@ -35,9 +35,7 @@ def _kube(program: str) -> Wanted:
     return Wanted(program, ("--version",), (1, _KUBE_MINOR), (1, _KUBE_MINOR + 1))
 
 
-_PROVIDER: Version = tuple(int(number) for number in PROVIDER_VERSION.split("."))
 PULUMI = Wanted("pulumi", ("version",), (3, 260), (4,))
-PROVIDER = Wanted("pulumi-resource-kubernetes", ("-version",), _PROVIDER, (*_PROVIDER[:-1], _PROVIDER[-1] + 1))
 LANGUAGE_HOST = "pulumi-language-python"
 # kubectl supports API servers one minor version older and newer than itself.
 KUBECTL = Wanted("kubectl", ("version", "--client"), (1, _KUBE_MINOR - 1), (1, _KUBE_MINOR + 2))

@@ -5,6 +5,7 @@ what was built, so that a change of either builds anew and nothing else does.
 """
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,14 +14,15 @@ from ..cache import key_of
 TOOLS = Path(__file__).resolve().parent.parent / "tools"
 """One folder for each tool: go.mod, go.sum, and the sources where the module has no main package of its own."""
 
-KUBERNETES_VERSION = "1.34.4"
 PROVIDER_VERSION = "4.25.0"
-"""Of Pulumi's Kubernetes provider: the version of the Python package pulumi-kubernetes that goes with it."""
+"""Of Pulumi's Kubernetes provider: the version of the Python package pulumi-kubernetes that goes with it. The
+provider's Go module carries no version of its own."""
 
 _STRIPPED = "-s -w"
-_KUBE_VERSION = "k8s.io/component-base/version"
+_KUBE_BASE = "k8s.io/component-base/version"
 _PROVIDER = "github.com/pulumi/pulumi-kubernetes/provider/v4"
 _SDK = "github.com/pulumi/pulumi/sdk/v3"
+_ROUTER = "github.com/cloudnativelabs/kube-router/v2"
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,7 @@ def module_files(folder: Path) -> list[Path]:
     return [folder / "go.mod", folder / "go.sum", *sources]
 
 
-def required_go(recipes: "tuple[Recipe, ...]") -> tuple[int, ...]:
+def required_go(recipes: Iterable[Recipe]) -> tuple[int, ...]:
     """The least version of Go that all these modules accept, as in (1, 26, 6)."""
     return max(go_directive((recipe.folder / "go.mod").read_text()) for recipe in recipes)
 
@@ -95,6 +97,15 @@ def go_directive(go_mod: str) -> tuple[int, ...]:
     raise ValueError("this go.mod has no go line")
 
 
+def pinned(tool: str, module: str) -> str:
+    """The version of a module in a tool's go.mod, as in v1.34.4."""
+    for line in (TOOLS / tool / "go.mod").read_text().splitlines():
+        words = line.removeprefix("require").split()
+        if len(words) >= 2 and words[0] == module and words[1].startswith("v"):
+            return words[1]
+    raise ValueError(f"the go.mod of {tool} doesn't pin {module}")
+
+
 def compact_json(text: bytes, version: str | None) -> bytes:
     """The same JSON without white space, with its field `version` set where one is given."""
     content = json.loads(text)
@@ -103,7 +114,14 @@ def compact_json(text: bytes, version: str | None) -> bytes:
     return json.dumps(content, separators=(",", ":"), ensure_ascii=False).encode()
 
 
-PULUMI = Recipe("pulumi", "github.com/pulumi/pulumi/pkg/v3/cmd/pulumi", cost_s=210)
+KUBERNETES_VERSION = pinned("kubernetes", "k8s.io/kubernetes").removeprefix("v")
+
+PULUMI = Recipe(
+    "pulumi",
+    "github.com/pulumi/pulumi/pkg/v3/cmd/pulumi",
+    ldflags=f"{_STRIPPED} -X {_SDK}/go/common/version.Version={pinned('pulumi', _SDK)}",
+    cost_s=210,
+)
 LANGUAGE_HOST = Recipe(
     "pulumi-language-python",
     scripts=(
@@ -124,21 +142,28 @@ PROVIDER = Recipe(
 KUBERNETES = Recipe(
     "kubernetes",
     # The kubelet and the API server tell one another's versions apart by what is set here.
-    ldflags=f"{_STRIPPED} -X {_KUBE_VERSION}.gitVersion=v{KUBERNETES_VERSION}"
-    f" -X {_KUBE_VERSION}.gitMajor=1 -X {_KUBE_VERSION}.gitMinor={KUBERNETES_VERSION.split('.')[1]}",
-    links=(
-        "kube-apiserver",
-        "kube-controller-manager",
-        "kube-proxy",
-        "kube-scheduler",
-        "kubectl",
-        "kubelet",
-    ),
+    ldflags=f"{_STRIPPED} -X {_KUBE_BASE}.gitVersion=v{KUBERNETES_VERSION}"
+    f" -X {_KUBE_BASE}.gitMajor=1 -X {_KUBE_BASE}.gitMinor={KUBERNETES_VERSION.split('.')[1]}",
+    links=("kube-apiserver", "kube-controller-manager", "kube-proxy", "kube-scheduler", "kubectl", "kubelet"),
     cost_s=250,
 )
 ETCD = Recipe("etcd", "go.etcd.io/etcd/server/v3", cost_s=30)
 COREDNS = Recipe("coredns", "github.com/coredns/coredns", cost_s=150)
-LOCAL_PATH = Recipe("local-path-provisioner", "github.com/rancher/local-path-provisioner", cost_s=60)
-KUBE_ROUTER = Recipe("kube-router", "github.com/cloudnativelabs/kube-router/v2/cmd/kube-router", cost_s=90)
+LOCAL_PATH = Recipe(
+    "local-path-provisioner",
+    "github.com/rancher/local-path-provisioner",
+    ldflags=f"{_STRIPPED} -X main.VERSION="
+    + pinned("local-path-provisioner", "github.com/rancher/local-path-provisioner"),
+    cost_s=60,
+)
+KUBE_ROUTER = Recipe(
+    "kube-router",
+    f"{_ROUTER}/cmd/kube-router",
+    ldflags=f"{_STRIPPED} -X {_ROUTER}/pkg/version.Version={pinned('kube-router', _ROUTER)}",
+    cost_s=90,
+)
+PAUSE = Recipe("pause", static=True, cost_s=10)
+"""Part of a container image."""
 
-ALL = (PULUMI, LANGUAGE_HOST, PROVIDER, KUBERNETES, ETCD, COREDNS, LOCAL_PATH, KUBE_ROUTER)
+TOOLS_TO_RUN = (PULUMI, LANGUAGE_HOST, PROVIDER, KUBERNETES, ETCD, COREDNS, LOCAL_PATH, KUBE_ROUTER)
+ALL = (*TOOLS_TO_RUN, PAUSE)

@@ -1,0 +1,3 @@
+module valkey/local/tools/pause
+
+go 1.24.0
