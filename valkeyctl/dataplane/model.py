@@ -58,6 +58,10 @@ class Spec:
 
     `formed` says that the instance has been Ready before: slots whose every copy is gone may then have held data.
     `accept_data_loss` is a person's consent to give such slots to empty nodes.
+
+    `node_timeout_ms` is the `cluster-node-timeout` that the servers are configured with. When it is known, empty nodes
+    are given a short one for the moment in which they get their first slots, so that they serve at once, and it is put
+    back right after (and by the next run, if this one dies in between). None leaves it alone.
     """
 
     instance: str
@@ -67,6 +71,7 @@ class Spec:
     explicit: bool = False
     formed: bool = False
     accept_data_loss: bool = False
+    node_timeout_ms: int | None = None
 
     def __post_init__(self) -> None:
         if not 1 <= self.shards <= MAX_SHARDS:

@@ -56,10 +56,15 @@ class Peer:
 
 @dataclass(frozen=True)
 class ReplicaLink:
-    """How a replica follows: `up`, or still copying everything (`syncing`); `offset` in bytes of the stream."""
+    """How a replica follows: `up`, or still copying everything (`syncing`).
+
+    `was_up` tells that the link has stood at some time since the server started, so that it has a copy of its
+    primary's data, even an empty one.
+    """
 
     up: bool
     syncing: bool
+    was_up: bool
     primary_address: str
     primary_port: int
 
@@ -93,6 +98,7 @@ class NodeView:
     migrating: Mapping[int, str] = field(default_factory=dict[int, str])
     importing: Mapping[int, str] = field(default_factory=dict[int, str])
     open_slot_keys: Mapping[int, int] = field(default_factory=dict[int, int])
+    node_timeout_ms: int | None = None
 
     @property
     def member(self) -> Member:
@@ -104,13 +110,14 @@ class NodeView:
 class Unreachable:
     """The member has a Pod with an address, and couldn't be observed. Never to be read as absent or empty.
 
-    `detail` is one sentence for a person. `for_s` tells since how many seconds it has been so (0 in a single
-    observation).
+    `detail` is one sentence for a person. `node_id` is its id where it told it nevertheless (while loading), else "".
+    `for_s` tells since how many seconds it has been so (0 in a single observation).
     """
 
     endpoint: Endpoint
     why: Why
     detail: str
+    node_id: str = ""
     for_s: float = 0.0
 
     @property
