@@ -1,11 +1,12 @@
 """What runs in the control plane's machine: etcd, the API server, its two controllers, DNS, and the volumes. Pure."""
 
+import json
 import os
 from pathlib import Path
 
 from ..tools import Tools
 from .kubeconfigs import of_component
-from .layout import API_PORT, CLUSTER_DOMAIN, CONTROL_PLANE, SERVICES, Layout
+from .layout import API_PORT, CLUSTER_DOMAIN, CONTROL_PLANE, NODE_VOLUMES, SERVICES, STORAGE_CLASS, VOLUME_PROVISIONER, Layout
 from .machine import Service, Spec
 
 _ETCD = "127.0.0.1:2379"
@@ -32,9 +33,12 @@ def spec(layout: Layout, keep: tuple[str, ...]) -> Spec:
 def files(layout: Layout) -> dict[Path, str]:
     """Configuration files by path."""
     folder = layout.machine_folder(CONTROL_PLANE) / "etc"
-    components = ("kube-controller-manager", "kube-scheduler", "coredns", "volumes")
-    kubeconfigs = {folder / f"{name}.kubeconfig": of_component(layout, name) for name in components}
-    return {**kubeconfigs, folder / "Corefile": _corefile(layout, folder / "coredns.kubeconfig")}
+    components = ("kube-controller-manager", "kube-scheduler", "coredns")
+    return {
+        **{folder / f"{name}.kubeconfig": of_component(layout, name) for name in components},
+        folder / "Corefile": _corefile(layout, folder / "coredns.kubeconfig"),
+        folder / "volumes.json": _volume_settings(layout),
+    }
 
 
 def services(layout: Layout, tools: Tools, python: str) -> tuple[Service, ...]:
@@ -45,7 +49,7 @@ def services(layout: Layout, tools: Tools, python: str) -> tuple[Service, ...]:
         _controller_manager(layout, tools, folder),
         _scheduler(tools, folder),
         _coredns(tools, folder),
-        _volumes(layout, folder, python),
+        _volumes(folder, python),
     )
 
 
@@ -152,7 +156,7 @@ def _coredns(tools: Tools, folder: Path) -> Service:
 def _corefile(layout: Layout, kubeconfig: Path) -> str:
     """The settings that kubeadm gives a cluster, but that names outside of it are unknown, as nobody could reach them."""
     return f"""\
-.:53 {{
+{CLUSTER_DOMAIN}:53 in-addr.arpa:53 ip6.arpa:53 {{
     bind {layout.control_plane_address}
     errors
     health 127.0.0.1:8080 {{
@@ -165,25 +169,39 @@ def _corefile(layout: Layout, kubeconfig: Path) -> str:
        fallthrough in-addr.arpa ip6.arpa
        ttl 30
     }}
-    template ANY ANY . {{
-       rcode NXDOMAIN
-    }}
     cache 30 {{
        disable success {CLUSTER_DOMAIN}
        disable denial {CLUSTER_DOMAIN}
     }}
     loadbalance
 }}
+.:53 {{
+    bind {layout.control_plane_address}
+    errors
+    template ANY ANY . {{
+       rcode NXDOMAIN
+    }}
+}}
 """
 
 
-def _volumes(layout: Layout, folder: Path, python: str) -> Service:
+def _volumes(folder: Path, python: str) -> Service:
     script = Path(__file__).with_name("volumes.py")
-    arguments = [
-        "-I",
-        "-S",
-        str(script),
-        str(folder / "etc/volumes.json"),
-    ]
-    del layout
-    return _service("volumes", Path(python), arguments, needs=(_API_LOCAL,))
+    return _service("volumes", Path(python), ["-I", "-S", str(script), str(folder / "etc/volumes.json")], needs=(_API_LOCAL,))
+
+
+def _volume_settings(layout: Layout) -> str:
+    settings = {
+        "server": f"https://127.0.0.1:{API_PORT}",
+        "ca": str(layout.pki / "ca.crt"),
+        "cert": str(layout.pki / "volumes.crt"),
+        "key": str(layout.pki / "volumes.key"),
+        "provisioner": VOLUME_PROVISIONER,
+        "storage_class": STORAGE_CLASS,
+        "node_folder": NODE_VOLUMES,
+        # /var of a node is this folder of its machine.
+        "host_folders": {
+            node.name: f"{layout.machine_folder(node.name)}{NODE_VOLUMES}" for node in layout.nodes
+        },
+    }
+    return json.dumps(settings, indent=1)

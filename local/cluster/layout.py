@@ -21,6 +21,10 @@ CLUSTER_DOMAIN = "cluster.local"
 HOST_LINKS = IPv4Network("198.18.0.0/15")
 CONTROL_PLANE = "control-plane"
 NODES = 3
+STORAGE_CLASS = "local-path"
+VOLUME_PROVISIONER = "valkey-local/local-path"
+NODE_VOLUMES = "/var/lib/volumes"
+"""Where a node has its dynamic volumes."""
 
 
 @dataclass(frozen=True)

@@ -143,7 +143,6 @@ def furnish(machine):
     kept = [(path, os.open(path, os.O_PATH | os.O_DIRECTORY)) for path in machine["keep"]]
     # Mounts of the host still arrive (and, as important, go away again); none of ours leaves.
     mount(None, "/", flags=MS_REC | MS_SLAVE)
-    mount(None, "/", flags=MS_REC | MS_SHARED)
     mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
     mount("tmpfs", "/run", "tmpfs", MS_NOSUID | MS_NODEV, "mode=755")
     own_sysfs()
@@ -162,6 +161,7 @@ def furnish(machine):
     for path, value in machine["sysctls"].items():
         with contextlib.suppress(FileNotFoundError):  # a kernel without IPv6, say
             Path(path).write_text(value)
+    mount(None, "/", flags=MS_REC | MS_SHARED)  # so that a container may ask for mounts that come later
     socket.sethostname(machine["hostname"])
     os.chdir("/")
 
@@ -171,8 +171,7 @@ def own_sysfs():
     os.makedirs("/run/.cgroup", exist_ok=True)
     bind("/sys/fs/cgroup", "/run/.cgroup", MS_REC)
     mount("sysfs", "/sys", "sysfs", MS_NOSUID | MS_NODEV | MS_NOEXEC)
-    bind("/run/.cgroup", "/sys/fs/cgroup", MS_REC)
-    libc.umount2(b"/run/.cgroup", 2)  # MNT_DETACH
+    mount("/run/.cgroup", "/sys/fs/cgroup", flags=MS_MOVE)
 
 
 def keep(path, handle):

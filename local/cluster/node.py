@@ -10,12 +10,11 @@ import yaml
 from ..tools import Tools
 from .control_plane import environment
 from .kubeconfigs import of_component
-from .layout import API_PORT, CLUSTER_DOMAIN, DNS_SERVICE, PODS, SERVICES, Layout, Node
+from .layout import API_PORT, CLUSTER_DOMAIN, DNS_SERVICE, NODE_VOLUMES, PODS, SERVICES, Layout, Node
 from .machine import Service, Spec
 
 CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
 CONTAINERD_ROOT = "/var/lib/containerd"
-VOLUMES = "/var/lib/volumes"
 KUBELET = "kubelet"
 
 _SEEMING = {
@@ -36,7 +35,7 @@ def spec(layout: Layout, node: Node, keep: tuple[str, ...], snapshots: Mapping[s
         hostname=node.name,
         covers={"/var": str(folder / "var")},
         keep=keep,
-        folders=("/run/tmp", "/run/containerd", "/run/netns", "/run/lock", VOLUMES, "/var/log"),
+        folders=("/run/tmp", "/run/containerd", "/run/netns", "/run/lock", NODE_VOLUMES, "/var/log"),
         read_only=snapshots,
         seeming=_SEEMING,
         sysctls={
