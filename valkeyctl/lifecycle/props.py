@@ -1,0 +1,103 @@
+"""From the properties of a dynamic resource to typed values. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pulumi.runtime import rpc
+
+from valkeyctl.dataplane import Layout, parse_layout
+from valkeyctl.dataplane.errors import InvalidSlots
+
+Props = Mapping[str, Any]
+
+
+def is_unknown(value: object) -> bool:
+    """Whether a value, or anything in it, is not known yet at preview."""
+    if isinstance(value, Mapping):
+        return any(is_unknown(v) for v in value.values())  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(value, list | tuple):
+        return any(is_unknown(v) for v in value)  # pyright: ignore[reportUnknownVariableType]
+    return isinstance(value, str) and value == rpc.UNKNOWN
+
+
+def changed(olds: Props, news: Props, keys: Iterable[str]) -> list[str]:
+    """Those of the declared keys whose values differ. A missing key equals None, 3.0 equals 3; unknown is a change."""
+    return [key for key in keys if is_unknown(news.get(key)) or _plain(olds.get(key)) != _plain(news.get(key))]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        items: Mapping[Any, Any] = value  # pyright: ignore[reportUnknownVariableType]
+        return {str(k): _plain(v) for k, v in items.items() if v is not None}
+    if isinstance(value, list | tuple):
+        return [_plain(v) for v in value]  # pyright: ignore[reportUnknownVariableType]
+    return value
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an instance is, and how to get there. Its repr shows no kubeconfig."""
+
+    namespace: str
+    instance: str
+    owner: str = ""
+    context: str | None = None
+    kubeconfig: str | None = field(default=None, repr=False)
+    transport: str = "portForward"
+
+
+CONNECTION_KEYS = ("context", "kubeconfig", "transport")
+
+
+def place_of(props: Props) -> Place:
+    """The place that the properties name."""
+    return Place(
+        namespace=str(props.get("namespace") or ""),
+        instance=str(props.get("instance") or ""),
+        owner=str(props.get("owner") or ""),
+        context=props.get("context") or None,
+        kubeconfig=props.get("kubeconfig") or None,
+        transport=str(props.get("transport") or "portForward"),
+    )
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """What a topology resource declares. `layout` is the planned one, `explicit` says that a person wrote it."""
+
+    place: Place
+    shards: int
+    replicas: int
+    layout: Layout
+    explicit: bool
+    port: int = 6379
+    tls: Mapping[str, Any] | None = None
+    credentials: Mapping[str, str | None] | None = None
+    timeout_s: float = 600.0
+
+
+def declaration_of(props: Props) -> Declaration:
+    """The declaration that checked properties hold (their `layout` is filled in)."""
+    return Declaration(
+        place=place_of(props),
+        shards=int(props["shards"]),
+        replicas=int(props["replicas"]),
+        layout=layout_of(props["layout"]),
+        explicit=bool(props.get("slots")),
+        port=int(props.get("port") or 6379),
+        tls=props.get("tls"),
+        credentials=props.get("credentials"),
+        timeout_s=float(props.get("timeout_s") or 600),
+    )
+
+
+def layout_of(named: Mapping[str, str]) -> Layout:
+    """The layout of `{"0": "0-5460"}` or `{"s0": "0-5460"}`. Errors: InvalidSlots."""
+    try:
+        numbered = {int(str(shard).removeprefix("s")): str(slots) for shard, slots in named.items()}
+    except ValueError as error:
+        raise InvalidSlots(f"a layout names shards by number, got {', '.join(map(str, named))}") from error
+    return parse_layout(numbered)
