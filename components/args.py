@@ -1,0 +1,272 @@
+"""The arguments of an instance: what they are, which values they take, and what holds when nothing is said.
+
+One set of models for the stack config (camelCase keys) and for programs (`ClusterArgs(shards=3)`). Frozen; unknown
+keys, wrong types and impossible values are refused. What concerns one value is checked here, what concerns several in
+`rules`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+
+import pulumi
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, model_validator
+from pydantic.alias_generators import to_camel
+
+from valkeyctl.dataplane import SlotSet
+from valkeyctl.dataplane.errors import InvalidSlots
+from valkeyctl.dataplane.model import MAX_REPLICAS, MAX_SHARDS
+from valkeyctl.lifecycle import Connection
+
+from . import rules
+from .names import namespace_problem, object_name_problem
+from .problems import Problem, fail, refuse
+from .quantity import quantity, size_bytes
+from .server_config import ConfigValue, plain
+from .versions import DEFAULT_LINE, image_of, image_problem, version_problem
+
+
+def yaml_key(name: str) -> str:
+    """The key of a field in a stack config: `storage_class_name` is storageClassName, `timeout_s` timeoutSeconds."""
+    return to_camel(f"{name}econds" if name.endswith("_s") else name)
+
+
+class Model(BaseModel):
+    """What all arguments have in common. Programs use the fields' names, stack configs the keys."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        strict=True,
+        alias_generator=yaml_key,
+        validate_by_name=True,
+        validate_by_alias=True,
+    )
+
+
+def _cpu(value: object) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        fail("must be an amount of CPU, like 100m or 0.5")
+    try:
+        amount = quantity(str(value))
+    except ValueError as error:
+        fail(str(error))
+    if not amount:
+        fail("must be more than 0")
+    return str(value)
+
+
+def _bytes(value: object) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        fail("must be an amount of bytes, like 128Mi or 1Gi")
+    try:
+        size_bytes(str(value))
+    except ValueError as error:
+        fail(str(error))
+    return str(value)
+
+
+def _object_name(value: str) -> str:
+    if problem := object_name_problem(value):
+        fail(problem)
+    return value
+
+
+def _secret_key(value: str) -> str:
+    if len(value) > 253 or not re.fullmatch(r"[-._a-zA-Z0-9]+", value):
+        fail("a key of a Secret has letters, digits, hyphens, dots and underscores, at most 253")
+    return value
+
+
+def _version(value: object) -> str:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        fail(f'must be text; write "{value}", in quotes')
+    if not isinstance(value, str):
+        fail("must be text")
+    if problem := version_problem(value):
+        fail(problem)
+    return value
+
+
+def _image(value: str) -> str:
+    if problem := image_problem(value):
+        fail(problem)
+    return value
+
+
+def _between(lowest: int, highest: int, reason: str) -> AfterValidator:
+    def check(value: int) -> int:
+        return value if lowest <= value <= highest else fail(reason)
+
+    return AfterValidator(check)
+
+
+def _slots(value: object) -> dict[int, str]:
+    if not isinstance(value, Mapping):
+        fail('must be a mapping from shard to slots, like {0: "0-5460", 1: "5461-10922", 2: "10923-16383"}')
+    slots: dict[int, str] = {}
+    problems: list[Problem] = []
+    for key, ranges in value.items():
+        text = str(ranges) if isinstance(ranges, int) and not isinstance(ranges, bool) else ranges
+        if not re.fullmatch(r"0|[1-9]\d{0,2}", str(key)):
+            problems.append(Problem((str(key),), ranges, "a shard is named by its number, counted from 0"))
+        elif not isinstance(text, str):
+            problems.append(Problem((str(key),), ranges, 'must be text with slots, like "0-5460,7000"'))
+        else:
+            slots[int(key)] = text
+            try:
+                SlotSet.parse(text)
+            except InvalidSlots as error:
+                reason = ". ".join(part for part in (error.what, error.remedy) if part)
+                problems.append(Problem((str(key),), ranges, reason))
+    refuse(problems)
+    return slots
+
+
+def _config(value: object) -> dict[str, str]:
+    texts, problems = plain(value)
+    refuse(problems)
+    return texts
+
+
+Cpu = Annotated[str, PlainValidator(_cpu)]
+Bytes = Annotated[str, PlainValidator(_bytes)]
+ObjectName = Annotated[str, AfterValidator(_object_name)]
+
+
+class Amounts(Model):
+    """Amounts of CPU and memory."""
+
+    cpu: Cpu | None = Field(default=None, description="CPUs: `100m`, `0.5`, `2`.")
+    memory: Bytes | None = Field(default=None, description="Bytes: `128Mi`, `1Gi`.")
+
+
+class Resources(Model):
+    """What a server's container asks for and may use."""
+
+    requests: Amounts = Field(default=Amounts(), description="What the scheduler reserves on a node.")
+    limits: Amounts = Field(
+        default=Amounts(), description="What the container may use at most. `maxmemory` follows from the memory limit."
+    )
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        refuse(rules.resources_problems(self))
+        return self
+
+
+class Persistence(Model):
+    """A volume for each Pod, and an append-only file on it."""
+
+    size: Bytes = Field(description="Size of each Pod's volume. It can grow, in place; never shrink.")
+    storage_class_name: ObjectName | None = Field(
+        default=None,
+        description="StorageClass of the volumes; without it, the cluster's default class. Fixed at creation.",
+    )
+    reclaim_policy: Literal["Retain", "Delete"] = Field(
+        default="Retain", description="Whether `pulumi destroy` keeps the volume claims (and with them the namespace)."
+    )
+
+
+class SecretKey(Model):
+    """A key in a Kubernetes Secret."""
+
+    name: ObjectName = Field(description="Name of the Secret, in the instance's namespace.")
+    key: Annotated[str, AfterValidator(_secret_key)] = Field(default="password", description="The key in it.")
+
+
+class Auth(Model):
+    """How clients prove who they are. There is always a password."""
+
+    password_secret: SecretKey | None = Field(
+        default=None,
+        description="A Secret of yours that holds the password. Without it, a password is generated into the Secret "
+        "`<instance>-auth`.",
+    )
+
+
+class ClusterSettings(Model):
+    """A Valkey cluster, as a stack config declares it."""
+
+    image: Annotated[str, AfterValidator(_image)] | None = Field(
+        default=None, description="Image of the server, with tag or digest. Either this or `version`."
+    )
+    version: Annotated[str, PlainValidator(_version)] | None = Field(
+        default=None,
+        description=f'Version line (`"9.1"`) or release (`"9.1.2"`) of the server, in quotes. Without `image` and '
+        f'`version`: `"{DEFAULT_LINE}"`, which is `{image_of(DEFAULT_LINE)}`.',
+    )
+    shards: Annotated[int, _between(1, MAX_SHARDS, f"a cluster has 3 to {MAX_SHARDS} shards")] = Field(
+        default=3, description=f"How many shards, 3 to {MAX_SHARDS}. A majority of the primaries decides on a failover."
+    )
+    allow_few_shards: bool = Field(
+        default=False, description="Allows 1 or 2 shards, for development: such a cluster can't fail over by itself."
+    )
+    replicas: Annotated[int, _between(0, MAX_REPLICAS, f"a shard has 0 to {MAX_REPLICAS} replicas")] = Field(
+        default=1, description=f"How many replicas beside each primary, 0 to {MAX_REPLICAS}."
+    )
+    slots: Annotated[Mapping[int, str], PlainValidator(_slots)] | None = Field(
+        default=None,
+        description="An explicit layout, shard → slots, as in `{0: 0-5460, 1: 5461-10922, 2: 10923-16383}`. Every slot "
+        "from 0 to 16383 once. Without it, shards have equal parts and the fewest slots move.",
+    )
+    config: Annotated[Mapping[str, ConfigValue], PlainValidator(_config)] = Field(
+        default={},
+        description="Settings of the server, name → value: text, number, true or false (`yes` and `no` in the server's "
+        "words), or a list of texts for settings with several entries. See *Settings of the server*.",
+    )
+    persistence: Persistence | None = Field(
+        default=None,
+        description="Keeps the dataset on volumes. Without it, it lives in memory only, in several copies.",
+    )
+    resources: Resources = Field(
+        default=Resources(requests=Amounts(cpu="100m", memory="256Mi"), limits=Amounts(memory="256Mi")),
+        description="CPU and memory of each server. As soon as it is written, only what is written holds.",
+    )
+    auth: Auth = Field(default=Auth(), description="Authentication.")
+    timeout_s: Annotated[int, _between(10, 86400, "must be 10 to 86400 seconds")] = Field(
+        default=600, description="How long one `pulumi up` works on the instance at most, in seconds."
+    )
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        refuse(rules.problems(self))
+        return self
+
+    @property
+    def server_image(self) -> str:
+        """The image that is run."""
+        return self.image or image_of(self.version or DEFAULT_LINE)
+
+
+if TYPE_CHECKING:
+    Text = pulumi.Input[str]
+    Way = Connection
+else:
+    # pydantic can't resolve the names inside Pulumi's alias for inputs, and what is known only later can't be checked.
+    Text = Way = Any
+
+
+def _namespace(value: Any) -> Any:
+    if isinstance(value, str) and (problem := namespace_problem(value)):
+        fail(problem)
+    return value
+
+
+def _connection(value: object) -> Connection | None:
+    return value if value is None or isinstance(value, Connection) else fail("must be a Connection")
+
+
+class ClusterArgs(ClusterSettings):
+    """A Valkey cluster and where it lives: the arguments of `ValkeyCluster`."""
+
+    namespace: Annotated[Text, PlainValidator(_namespace)] = Field(
+        default="valkey", description="The namespace, which has to exist when the instance is created."
+    )
+    connection: Annotated[Way | None, PlainValidator(_connection)] = Field(
+        default=None,
+        description="How to reach Kubernetes. Without it, as the Kubernetes provider that the component is given does, "
+        "and without one, through the current context of the ambient kubeconfig.",
+    )

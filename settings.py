@@ -1,0 +1,187 @@
+"""The stack config, read and checked: the only reader of Pulumi's configuration.
+
+`valkey:kubernetes` says where, `valkey:instances` what. Everything that is wrong is told at once, at preview, each with
+its path, its value (never a secret's), the reason and the nearest valid key; the program then ends without a traceback.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import pulumi
+from pulumi.runtime.config import CONFIG, get_config_env, is_config_secret
+from pydantic import AfterValidator, Field, PlainValidator, ValidationError
+
+from components.args import ClusterArgs, ClusterSettings, Model
+from components.names import collisions, instance_name_problem, namespace_problem
+from components.problems import Problem, fail, nearest, refuse, render_path, tell
+from valkeyctl.lifecycle import Connection
+
+PROJECT = "valkey"
+ARCHITECTURES = ("cluster", "failover", "replica")
+
+
+def _name(value: str) -> str:
+    return fail("must not be empty") if not value.strip() else value
+
+
+def _namespace(value: str) -> str:
+    if problem := namespace_problem(value):
+        fail(problem)
+    return value
+
+
+def _instance_name(value: str) -> str:
+    if problem := instance_name_problem(value):
+        fail(problem)
+    return value
+
+
+def _architecture(value: object) -> str:
+    if value == "cluster":
+        return "cluster"
+    if value in ARCHITECTURES:
+        return fail("isn't available yet; what there is now is cluster")
+    hint = nearest(value, ARCHITECTURES) if isinstance(value, str) else ""
+    return fail(f"must be {', '.join(ARCHITECTURES)}{hint}")
+
+
+class Kubernetes(Model):
+    """Where the instances live, and how to get there."""
+
+    context: Annotated[str, AfterValidator(_name)] | None = Field(
+        default=None,
+        description="Context of the kubeconfig. Pin it, so that switching contexts by hand never redirects an `up`. "
+        "Without it, the kubeconfig's current context.",
+    )
+    namespace: Annotated[str, AfterValidator(_namespace)] = Field(
+        default="valkey",
+        description="Namespace of all instances of the stack. Where there is none of that name it is created, held to "
+        "the `restricted` Pod Security Standard, and removed by `pulumi destroy` unless something in it must stay.",
+    )
+    kubeconfig: Annotated[str, AfterValidator(_name)] | None = Field(
+        default=None,
+        description="Path of a kubeconfig, or its contents as a secret (`pulumi config set --secret --path`). Without "
+        "it `$KUBECONFIG`, else `~/.kube/config`, else the service account of the Pod that Pulumi runs in.",
+    )
+    transport: Literal["portForward", "direct"] = Field(
+        default="portForward",
+        description="How `pulumi up` reaches the servers: through the API server, or at their addresses, which takes a "
+        "Pulumi that runs inside the cluster's network.",
+    )
+
+
+class Instance(ClusterSettings):
+    """One instance of Valkey."""
+
+    architecture: Annotated[str, PlainValidator(_architecture)] = Field(
+        default="cluster", description="`cluster`. (`failover` and `replica` aren't available yet.) Fixed at creation."
+    )
+
+
+def _apart(instances: dict[str, Instance]) -> dict[str, Instance]:
+    refuse(
+        Problem((other,), other, f"its name and that of {one} are too much alike: both have or can grow to have {name}")
+        for one, other, name in collisions(instances)
+    )
+    return instances
+
+
+class StackConfig(Model):
+    """All of the stack config that is ours."""
+
+    kubernetes: Kubernetes = Field(default=Kubernetes(), description="Where.")
+    instances: Annotated[
+        dict[Annotated[str, AfterValidator(_instance_name)], Instance],
+        AfterValidator(_apart),
+    ] = Field(description="What: instance name → instance.")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the program is to build: where, and the arguments of each instance by its name."""
+
+    connection: Connection
+    namespace: str
+    instances: Mapping[str, ClusterArgs]
+
+
+def load() -> Settings:
+    """Read the stack config. Raises pulumi.RunError, which Pulumi shows without a traceback, when it is wrong."""
+    values = {**get_config_env(), **CONFIG.get()}
+    secret = frozenset(key for key in values if is_config_secret(key))
+    problems, settings = parse(values, secret)
+    if settings is None:
+        count = "an error" if len(problems) == 1 else f"{len(problems)} errors"
+        lines = "\n".join(f"  {problem}" for problem in problems)
+        raise pulumi.RunError(f"the stack config has {count}:\n{lines}")
+    return settings
+
+
+def parse(values: Mapping[str, str], secret: frozenset[str] = frozenset()) -> tuple[list[str], Settings | None]:
+    """Read `key → JSON` as Pulumi hands it over: the problems, one line each, or the settings when there are none.
+
+    `secret`: the keys that hold something secret; none of their values is shown.
+    """
+    raw: dict[str, Any] = {}
+    problems = [line for key in sorted(values) if (line := _foreign(key))]
+    for field in StackConfig.model_fields:
+        if text := values.get(f"{PROJECT}:{field}"):
+            try:
+                raw[field] = json.loads(text)
+            except ValueError:
+                raw[field] = text
+    if not raw.get("instances", True):
+        del raw["instances"]
+    hidden = {field for field in raw if f"{PROJECT}:{field}" in secret}
+    try:
+        config = StackConfig.model_validate(raw, by_alias=True, by_name=False)
+    except ValidationError as error:
+        return sorted(problems + _told(error, hidden)), None
+    return (problems, None) if problems else ([], _settings(config))
+
+
+def _settings(config: StackConfig) -> Settings:
+    where = config.kubernetes
+    kubeconfig = where.kubeconfig
+    if kubeconfig and "\n" not in kubeconfig:
+        kubeconfig = str(Path(kubeconfig).expanduser())
+    connection = Connection(context=where.context, kubeconfig=kubeconfig, transport=where.transport)
+    return Settings(
+        connection=connection,
+        namespace=where.namespace,
+        instances={
+            name: ClusterArgs(
+                **{field: getattr(instance, field) for field in ClusterSettings.model_fields},
+                namespace=where.namespace,
+                connection=connection,
+            )
+            for name, instance in config.instances.items()
+        },
+    )
+
+
+def _told(error: ValidationError, hidden: set[str]) -> list[str]:
+    lines: list[str] = []
+    for line in tell(error, StackConfig, "", hide=hidden):
+        if line.startswith("instances: is required"):
+            example = f"pulumi config set --path {PROJECT}:instances.sessions.shards 3"
+            lines.append(f"{PROJECT}:instances: no instance is declared; try `{example}`")
+        else:
+            lines.append(f"{PROJECT}:{line}")
+    return lines
+
+
+def _foreign(key: str) -> str:
+    """What is wrong with the presence of a key; "" when it is ours, or nobody's concern here."""
+    namespace, _, name = key.partition(":")
+    if namespace == PROJECT and name not in StackConfig.model_fields:
+        return f"{key}: unknown key{nearest(name, StackConfig.model_fields)}"
+    if namespace == "kubernetes":
+        place = f"write {PROJECT}:kubernetes.{name}" if name in Kubernetes.model_fields else "remove it"
+        return f"{render_path('', (key,)) if not name else key}: has no effect here; {place}"
+    return ""
