@@ -15,6 +15,7 @@ RESTRICTED = {
     "pod-security.kubernetes.io/warn": "restricted",
 }
 TERMINATING_WAIT_S = 120.0
+GONE_WAIT_S = 60.0
 _POLL_S = 0.5
 _AT_ONCE = 8
 #: What every namespace gets by itself, or what goes with something else that is counted.
@@ -28,11 +29,18 @@ def stack_of(owner: str) -> str:
 
 
 def ensure_namespace(
-    api: Api, name: str, owner: str, progress: Callable[[str], None], wait_s: float = TERMINATING_WAIT_S
+    api: Api,
+    name: str,
+    owner: str,
+    progress: Callable[[str], None],
+    *,
+    former: Iterable[str] = (),
+    wait_s: float = TERMINATING_WAIT_S,
 ) -> bool:
     """Creates the namespace, ours and restricted, where it is absent. True where it is ours, new or old. Idempotent.
 
-    One that is being deleted is waited for. Errors: ApiError where that takes longer than `wait_s`.
+    One that is being deleted is waited for, one of a `former` owner taken along. Errors: ApiError where
+    that takes longer than `wait_s`.
     """
     path = path_of("v1", "namespaces", None, name)
     body: Object = {
@@ -58,10 +66,49 @@ def ensure_namespace(
             known = api.get(path)
         else:
             return True
+    if is_ours(known, owner):
+        api.merge(path, {"metadata": {"labels": body["metadata"]["labels"]}})
+        return True
+    if any(is_ours(known, one) for one in former):
+        written = {key: body["metadata"][key] for key in ("labels", "annotations")}
+        api.merge(path, {"metadata": written})
+        return True
+    return False
+
+
+def delete_namespace(
+    api: Api, name: str, owner: str, progress: Callable[[str], None], wait_s: float = GONE_WAIT_S
+) -> str:
+    """Deletes the namespace if the stack of `owner` created it and nothing in it has to stay; waits until it is gone.
+
+    Returns what a person should know: why it was kept, or that it is not gone yet; "" where it is gone. Idempotent.
+    """
+    path = path_of("v1", "namespaces", None, name)
+    known = api.find(path)
+    if known is None:
+        return ""
     if not is_ours(known, owner):
-        return False
-    api.merge(path, {"metadata": {"labels": body["metadata"]["labels"]}})
-    return True
+        return f"namespace {name} was not created by this stack, and stays"
+    if not terminating(known):
+        try:
+            kept = contents(api, name, lambda kind, item: _lifecycle_trace(kind, item, owner))
+        except ApiForbidden as error:
+            return f"namespace {name} stays: what is in it cannot be seen ({error.what})"
+        if kept:
+            told = ", ".join(kept[:8]) + (f" and {len(kept) - 8} more" if len(kept) > 8 else "")
+            return f"namespace {name} stays, for what is in it: {told}"
+        api.delete(path, uid=str(known["metadata"]["uid"]))
+    progress(f"waiting until namespace {name} is gone")
+    left = wait_gone(api, name, wait_s)
+    return "" if left is None else f"namespace {name} is not gone after {wait_s:.0f} s: {hindrance(left)}"
+
+
+def _lifecycle_trace(kind: str, item: Object, owner: str) -> bool:
+    """The status and the Lease of an instance of this stack: they go with the instance, just after the namespace."""
+    marked = str((item["metadata"].get("annotations") or {}).get(OWNER_ANNOTATION) or "")
+    name = str(item["metadata"]["name"])
+    ours = bool(marked) and stack_of(marked) == stack_of(owner)
+    return ours and (kind == "Lease" or (kind == "ConfigMap" and name.endswith("-status")))
 
 
 def is_ours(namespace: Object, owner: str) -> bool:
@@ -121,8 +168,9 @@ def _counts(kind: str, item: Object, ignored: Callable[[str, Object], bool]) -> 
     metadata = item["metadata"]
     if (kind, metadata["name"]) in _IGNORED or metadata.get("deletionTimestamp"):
         return False
-    # A claim that outlives its StatefulSet may still name it as an owner; whether it stays is what matters here.
-    if kind != "PersistentVolumeClaim" and any(o.get("controller") for o in metadata.get("ownerReferences") or []):
+    # What has an owner goes with it, and the owner is counted where it stays. That includes claims: one that has to
+    # stay is not owned by its StatefulSet.
+    if metadata.get("ownerReferences"):
         return False
     return not ignored(kind, item)
 

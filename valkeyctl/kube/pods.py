@@ -149,7 +149,8 @@ def _outdated(metadata: Object, workload: Object | None) -> bool:
 def _trouble(status: Object, conditions: dict[Any, Any], containers: Sequence[Object]) -> tuple[str, str]:
     scheduled = conditions.get("PodScheduled") or {}
     if scheduled.get("status") == "False":
-        return str(scheduled.get("reason") or "Unschedulable"), _line(scheduled.get("message"))
+        reason = str(scheduled.get("reason") or "Unschedulable")
+        return "PodUnschedulable" if reason == "Unschedulable" else reason, _line(scheduled.get("message"))
     for container in containers:
         state = container.get("state") or {}
         last = (container.get("lastState") or {}).get("terminated")

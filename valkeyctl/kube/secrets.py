@@ -6,7 +6,7 @@ import base64
 import binascii
 import secrets
 import string
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from valkeyctl.dataplane import Credentials
 from valkeyctl.kube.access import Api, Object, path_of
@@ -16,6 +16,7 @@ from valkeyctl.kube.labels import OWNER_ANNOTATION
 LENGTH = 32
 #: Letters and digits only: 190 bits at this length, and nothing that a shell, a URL or a config file would take amiss.
 ALPHABET = string.ascii_letters + string.digits
+_ATTEMPTS = 5
 
 
 def read_credentials(
@@ -57,33 +58,35 @@ def has_key(secret: Object | None, key: str) -> bool:
     return bool(secret is not None and (secret.get("data") or {}).get(key))
 
 
-def ensure_password(api: Api, namespace: str, name: str, *, key: str, owner: str, labels: Mapping[str, str]) -> None:
+def ensure_password(
+    api: Api, namespace: str, name: str, *, key: str, owners: Sequence[str], labels: Mapping[str, str]
+) -> None:
     """Generates a password into the key of our Secret, unless it is there. Idempotent; returns nothing on purpose.
 
-    Errors: OwnedByOthers where the Secret exists and carries no owner, or another.
+    `owners`: the owner, then what it was called before. Errors: OwnedByOthers where the Secret exists and carries no
+    owner, or another; ApiConflict where others keep writing it.
     """
     collection = path_of("v1", "secrets", namespace)
-    path = f"{collection}/{name}"
-    known = api.find(path)
-    if known is None:
+    wanted: Object = {"metadata": {"labels": dict(labels), "annotations": {OWNER_ANNOTATION: owners[0]}}}
+    for attempt in range(_ATTEMPTS):
         try:
-            api.create(collection, _new(namespace, name, key, owner, labels))
-        except ApiConflict:
-            known = api.find(path)
+            known = api.find(f"{collection}/{name}")
+            if known is None:
+                api.create(collection, _new(namespace, name, wanted["metadata"], key))
+                return
+            refuse_foreign_secret(known, *owners)
+            if has_key(known, key):
+                api.merge(f"{collection}/{name}", wanted)
+                return
+            # Only over what was read: of two that generate, one wins, and both then see the same password.
+            version = {"resourceVersion": known["metadata"]["resourceVersion"]}
+            metadata = {**wanted["metadata"], **version}
+            api.merge(f"{collection}/{name}", {"metadata": metadata, "stringData": {key: generate()}})
+        except (ApiConflict, ApiNotFound):
+            if attempt == _ATTEMPTS - 1:
+                raise
         else:
             return
-    if known is None:
-        raise ApiNotFound(f"Secret '{name}' in namespace {namespace} was deleted while it was looked at")
-    refuse_foreign_secret(known, owner)
-    wanted: Object = {"metadata": {"labels": dict(labels), "annotations": {OWNER_ANNOTATION: owner}}}
-    if not has_key(known, key):
-        # Only over what was read: of two that generate, one wins, and both then see the same password.
-        wanted["metadata"]["resourceVersion"] = known["metadata"]["resourceVersion"]
-        wanted["stringData"] = {key: generate()}
-    try:
-        api.merge(path, wanted)
-    except ApiConflict:
-        ensure_password(api, namespace, name, key=key, owner=owner, labels=labels)
 
 
 def refuse_foreign_secret(known: Object, *owners: str) -> None:
@@ -101,16 +104,11 @@ def generate() -> str:
     return "".join(secrets.choice(ALPHABET) for _ in range(LENGTH))
 
 
-def _new(namespace: str, name: str, key: str, owner: str, labels: Mapping[str, str]) -> Object:
+def _new(namespace: str, name: str, metadata: Object, key: str) -> Object:
     return {
         "apiVersion": "v1",
         "kind": "Secret",
         "type": "Opaque",
-        "metadata": {
-            "name": name,
-            "namespace": namespace,
-            "labels": dict(labels),
-            "annotations": {OWNER_ANNOTATION: owner},
-        },
+        "metadata": {**metadata, "name": name, "namespace": namespace},
         "stringData": {key: generate()},
     }

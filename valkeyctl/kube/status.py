@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -66,20 +66,23 @@ def write_status(api: Api, namespace: str, instance: str, owner: str, status: In
 
 
 def mark_destroying(api: Api, namespace: str, instance: str, owner: str) -> None:
-    """Says that the whole instance goes, so that its guards let go. Does nothing where the namespace is gone."""
+    """Says that the whole instance goes, so that its guards let go. No-op without namespace, or under another owner."""
+    known = api.find(path_of("v1", "configmaps", namespace, status_name(instance)))
+    if known is not None and parse_status(known).owner not in ("", owner):
+        return
     with suppress(ApiNotFound):
         _put(api, namespace, instance, owner, {"destroying": "true", "observedAt": _now()})
 
 
-def remove_traces(api: Api, namespace: str, instance: str, owner: str) -> None:
-    """Deletes what the lifecycle wrote for an instance: status ConfigMap and Lease, if they are the owner's."""
+def remove_traces(api: Api, namespace: str, instance: str, owners: Collection[str]) -> None:
+    """Deletes what the lifecycle wrote for an instance: status ConfigMap and Lease, if they are one of the owners'."""
     for version, plural, name in (
         ("v1", "configmaps", status_name(instance)),
         ("coordination.k8s.io/v1", "leases", instance),
     ):
         path = path_of(version, plural, namespace, name)
         known = api.find(path)
-        if known is not None and (known["metadata"].get("annotations") or {}).get(OWNER_ANNOTATION) == owner:
+        if known is not None and (known["metadata"].get("annotations") or {}).get(OWNER_ANNOTATION) in owners:
             api.delete(path, uid=str(known["metadata"]["uid"]))
 
 

@@ -33,7 +33,7 @@ class Connection:
         return {"context": self.context, "kubeconfig": secret, "transport": self.transport}
 
 
-def options(opts: pulumi.ResourceOptions | None, *aliases: pulumi.Alias) -> pulumi.ResourceOptions:
+def options(opts: pulumi.ResourceOptions | None) -> pulumi.ResourceOptions:
     """The caller's options with the secret outputs added; nothing of the caller's is overridden."""
-    own = pulumi.ResourceOptions(additional_secret_outputs=SECRET_OUTPUTS, aliases=list(aliases))
+    own = pulumi.ResourceOptions(additional_secret_outputs=SECRET_OUTPUTS)
     return pulumi.ResourceOptions.merge(own, opts) if opts is not None else own

@@ -2,14 +2,16 @@
 
 Facts this rests on (CLI 3.26x to 3.276, SDK 3.272): the process is `python -m pulumi.dynamic <engine address>` under a
 shell, so the parent's pid says nothing about pulumi; `pulumi.log` finds no engine in it and prints to standard error;
-the engine takes messages at that address, and shows ephemeral ones as a progress line of the stack; nobody ends the
-process when pulumi is killed.
+the engine takes messages at that address, and shows ephemeral ones as a progress line of the resource whose URN they
+carry; the URN is in the request, which the methods of a provider do not get; nobody ends the process when pulumi is
+killed.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import os
 import re
 import socket
@@ -17,6 +19,7 @@ import sys
 import threading
 import time
 from collections.abc import Generator
+from contextvars import ContextVar
 from typing import Any
 
 from valkeyctl.dataplane.errors import Interrupted
@@ -26,6 +29,9 @@ _LOOK_EVERY_S = 0.25
 _WATCH_EVERY_S = 0.5
 #: An orphan's work stops at its next step; if a step hangs for so long, the process ends as by SIGKILL.
 _ORPHAN_LIMIT_S = 60.0
+
+
+_URN: ContextVar[str] = ContextVar("urn", default="")
 
 
 class Engine:
@@ -69,12 +75,14 @@ class Engine:
 
     @contextlib.contextmanager
     def working(self) -> Generator[None, None, None]:
-        """Marks that a provider's method runs, so that the orphan watch lets it come to its end."""
+        """Marks that a provider's method runs: the orphan watch lets it end, and messages go to its resource."""
         with self._lock:
             self._working += 1
+        before = _URN.set(_requested_urn())
         try:
             yield
         finally:
+            _URN.reset(before)
             with self._lock:
                 self._working -= 1
 
@@ -98,7 +106,9 @@ class Engine:
             if self._stub is None:
                 self._stub = engine_pb2_grpc.EngineStub(grpc.insecure_channel(self._address))
         level: Any = getattr(engine_pb2, severity)
-        request: Any = engine_pb2.LogRequest(severity=level, message=message, urn="", streamId=0, ephemeral=ephemeral)
+        request: Any = engine_pb2.LogRequest(
+            severity=level, message=message, urn=_URN.get(), streamId=0, ephemeral=ephemeral
+        )
         # What cannot be told must not stop what is being done.
         with contextlib.suppress(grpc.RpcError):
             self._stub.Log(request, timeout=_CALL_TIMEOUT_S)
@@ -118,6 +128,19 @@ def is_dynamic_provider() -> bool:
     """Whether this is Pulumi's process for dynamic providers, not the program, a test or a tool."""
     spec = getattr(sys.modules.get("__main__"), "__spec__", None)
     return getattr(spec, "name", "") == "pulumi.dynamic.__main__"
+
+
+def _requested_urn() -> str:
+    """The URN in the request that Pulumi's server is serving on this thread; "" where it is not to be found.
+
+    Without it messages would show under the stack; nothing else depends on it.
+    """
+    frame = inspect.currentframe()
+    while frame is not None:
+        frame = frame.f_back
+        if frame is not None and frame.f_globals.get("__name__") == "__main__" and "request" in frame.f_locals:
+            return str(getattr(frame.f_locals["request"], "urn", ""))
+    return ""
 
 
 def _address() -> str | None:

@@ -9,11 +9,33 @@ import pulumi
 from pulumi import dynamic
 
 from valkeyctl.lifecycle.connection import Connection, options
-from valkeyctl.lifecycle.provider import Provider
+from valkeyctl.lifecycle.props import CONNECTION_KEYS, changed, place_of
+from valkeyctl.lifecycle.provider import Props, Provider
 
 
 class ShardGuardProvider(Provider):
     """Pickled by reference into Pulumi's state: the path of this class may never change."""
+
+    def diff_it(self, olds: Props, news: Props) -> dynamic.DiffResult:
+        """A guard of the same shard is only told anew how to look at it."""
+        replaces = changed(olds, news, ("namespace", "instance", "shard"))
+        differs = changed(olds, news, ("credentials", *CONNECTION_KEYS))
+        return dynamic.DiffResult(changes=bool(replaces or differs), replaces=replaces)
+
+    def create_it(self, props: Props) -> dynamic.CreateResult:
+        """Writes nothing: a guard only refuses to go."""
+        return dynamic.CreateResult(f"{props['namespace']}/{props['instance']}/s{int(props['shard'])}", dict(props))
+
+    def update_it(self, olds: Props, news: Props) -> Props:  # noqa: ARG002
+        """Remembers the new inputs."""
+        return dict(news)
+
+    def delete_it(self, props: Props) -> None:
+        """Lets the shard go, or refuses. Errors: ShardStillNeeded."""
+        from valkeyctl.lifecycle.release import require_release  # noqa: PLC0415
+
+        credentials = props.get("credentials")
+        require_release(place_of(props), int(props["shard"]), credentials)
 
 
 class ShardGuard(dynamic.Resource, module="valkey", name="ShardGuard"):

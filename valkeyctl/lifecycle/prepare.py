@@ -8,12 +8,57 @@ from typing import Any
 import pulumi
 from pulumi import dynamic
 
+from valkeyctl.lifecycle.changes import owners
 from valkeyctl.lifecycle.connection import Connection, options
-from valkeyctl.lifecycle.provider import Provider
+from valkeyctl.lifecycle.props import CONNECTION_KEYS, changed, is_unknown, place_of
+from valkeyctl.lifecycle.provider import Props, Provider
 
 
 class PrepareProvider(Provider):
     """Pickled by reference into Pulumi's state: the path of this class may never change."""
+
+    def check_it(self, olds: Props, news: Props) -> Props:
+        """Refuses foreign objects already at preview, as far as names and cluster are known by then."""
+        inputs = {**news, "former_owners": owners(olds, news)[1:]}
+        if not is_unknown({key: value for key, value in inputs.items() if key != "former_owners"}):
+            _refuse(inputs)
+        return inputs
+
+    def diff_it(self, olds: Props, news: Props) -> dynamic.DiffResult:
+        """The same namespace and instance are updated in place; others are another instance."""
+        replaces = changed(olds, news, ("namespace", "instance"))
+        keys = ("owner", "former_owners", "objects", *CONNECTION_KEYS)
+        return dynamic.DiffResult(changes=bool(replaces or changed(olds, news, keys)), replaces=replaces)
+
+    def create_it(self, props: Props) -> dynamic.CreateResult:
+        """Looks once more: somebody may have been faster than this `up`."""
+        _refuse(props)
+        return dynamic.CreateResult(f"{props['namespace']}/{props['instance']}", dict(props))
+
+    def update_it(self, olds: Props, news: Props) -> Props:  # noqa: ARG002
+        """As create."""
+        _refuse(news)
+        return dict(news)
+
+    def delete_it(self, props: Props) -> None:
+        """The last of an instance to go: with it go the status ConfigMap and the Lease."""
+        from valkeyctl.kube.status import remove_traces  # noqa: PLC0415
+        from valkeyctl.lifecycle.session import api_of  # noqa: PLC0415
+
+        place = place_of(props)
+        remove_traces(api_of(place), place.namespace, place.instance, owners({}, props))
+
+
+def _refuse(props: Props) -> None:
+    from valkeyctl.kube.labels import status_name  # noqa: PLC0415
+    from valkeyctl.kube.ownership import Wanted, refuse_foreign  # noqa: PLC0415
+    from valkeyctl.lifecycle.session import api_of  # noqa: PLC0415
+
+    place = place_of(props)
+    wanted = [Wanted(str(o["apiVersion"]), str(o["kind"]), str(o["name"])) for o in props.get("objects") or []]
+    wanted.append(Wanted("v1", "ConfigMap", status_name(place.instance)))
+    wanted.append(Wanted("coordination.k8s.io/v1", "Lease", place.instance))
+    refuse_foreign(api_of(place), place.namespace, wanted, owners({}, props))
 
 
 class Prepare(dynamic.Resource, module="valkey", name="Prepare"):

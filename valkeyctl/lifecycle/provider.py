@@ -16,8 +16,11 @@ from valkeyctl.lifecycle.engine import engine
 from valkeyctl.lifecycle.rendering import render_plainly
 
 Props = dict[str, Any]
+#: How long an API server that does not answer is put up with before a write gives up.
+WRITE_PATIENCE_S = 10.0
 
 render_plainly()
+engine()  # Made here, under the lock of the import, so that all methods share one.
 
 
 class Provider(dynamic.ResourceProvider):

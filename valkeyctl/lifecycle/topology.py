@@ -2,18 +2,82 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from typing import Any
 
 import pulumi
 from pulumi import dynamic
 
+from valkeyctl.lifecycle.changes import DECLARED_KEYS, planned_inputs
 from valkeyctl.lifecycle.connection import Connection, options
-from valkeyctl.lifecycle.provider import Provider
+from valkeyctl.lifecycle.engine import engine
+from valkeyctl.lifecycle.props import changed, declaration_of, is_unknown, place_of
+from valkeyctl.lifecycle.provider import Props, Provider
 
 
 class TopologyProvider(Provider):
     """Pickled by reference into Pulumi's state: the path of this class may never change."""
+
+    def check_it(self, olds: Props, news: Props) -> Props:
+        """Fills in the planned layout, so that preview shows it, and refuses what cannot be done safely."""
+        from valkeyctl.dataplane.errors import ValkeyctlError  # noqa: PLC0415
+        from valkeyctl.kube.status import read_status  # noqa: PLC0415
+        from valkeyctl.lifecycle.session import api_of  # noqa: PLC0415
+
+        live = None
+        place = place_of(news)
+        if not olds.get("layout") and not is_unknown([place.namespace, place.context, place.kubeconfig]):
+            # That an unreachable API server ends the preview is for Prepare to say, once.
+            with contextlib.suppress(ValkeyctlError):
+                live = read_status(api_of(place), place.namespace, place.instance)
+        return planned_inputs(olds, news, live)
+
+    def diff_it(self, olds: Props, news: Props) -> dynamic.DiffResult:
+        """Compares what is declared, then looks at Valkey itself, which may be in another state all the same."""
+        from valkeyctl.lifecycle.look import look  # noqa: PLC0415
+
+        replaces = changed(olds, news, ("namespace", "instance"))
+        if replaces or changed(olds, news, DECLARED_KEYS):
+            return dynamic.DiffResult(changes=True, replaces=replaces)
+        seen = look(declaration_of(news))
+        if seen.problem:
+            engine().warn(f"{news['instance']}: {seen.problem}")
+        for line in seen.todo:
+            engine().info(f"to do: {line}")
+        return dynamic.DiffResult(changes=not seen.right)
+
+    def create_it(self, props: Props) -> dynamic.CreateResult:
+        """Forms the cluster; one that is right already is adopted as it is, a half made one completed."""
+        return dynamic.CreateResult(f"{props['namespace']}/{props['instance']}", _converged(props))
+
+    def read_it(self, id_: str, props: Props) -> dynamic.ReadResult:
+        """What Valkey says of itself; phase Unreachable where nobody can be asked, under the same id."""
+        from valkeyctl.lifecycle.look import look  # noqa: PLC0415
+
+        return dynamic.ReadResult(id_, {**props, **look(declaration_of(props)).outputs})
+
+    def update_it(self, olds: Props, news: Props) -> Props:
+        """As create, with what was last known where nothing new is told."""
+        return {**{key: olds[key] for key in _KEPT if key in olds}, **_converged(news)}
+
+    def delete_it(self, props: Props) -> None:
+        """Says that the whole instance goes. Needs the API server, and not Valkey."""
+        from valkeyctl.kube.status import mark_destroying  # noqa: PLC0415
+        from valkeyctl.lifecycle.session import api_of  # noqa: PLC0415
+
+        place = place_of(props)
+        mark_destroying(api_of(place), place.namespace, place.instance, place.owner)
+
+
+#: Outputs that an update keeps where it has nothing to say of them.
+_KEPT = ("server_version",)
+
+
+def _converged(props: Props) -> Props:
+    from valkeyctl.lifecycle.run import run  # noqa: PLC0415
+
+    return {**props, **run(declaration_of(props), engine(), engine().progress)}
 
 
 class Topology(dynamic.Resource, module="valkey", name="Topology"):

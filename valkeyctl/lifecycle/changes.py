@@ -1,0 +1,132 @@
+"""What `check` decides of a topology, before anything is written: the planned layout, and what this version cannot do.
+
+Pure: the old inputs, the new ones, and what the status ConfigMap last told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from valkeyctl.dataplane import Layout, describe_layout, planned_layout
+from valkeyctl.dataplane.errors import InvalidSlots, ValkeyctlError
+from valkeyctl.kube.status import InstanceStatus
+from valkeyctl.lifecycle.props import Props, is_unknown, layout_of
+
+#: What a change of is an update that has something to do.
+DECLARED_KEYS = (
+    "owner",
+    "namespace",
+    "instance",
+    "shards",
+    "replicas",
+    "slots",
+    "port",
+    "tls",
+    "credentials",
+    "timeout_s",
+    "workload_revision",
+    "context",
+    "kubeconfig",
+    "transport",
+)
+
+
+class ChangeRefused(ValkeyctlError):  # noqa: N818 - reads as what happened
+    """The program declares a change that this version cannot carry out safely."""
+
+
+def planned_inputs(olds: Props, news: Props, live: InstanceStatus | None) -> dict[str, Any]:
+    """The new inputs with their planned `layout`, `{"s0": "0-5460"}`; unknown shards leave it unknown.
+
+    Errors: ChangeRefused, InvalidSlots.
+    """
+    inputs = dict(news)
+    if is_unknown(news.get("shards")) or is_unknown(news.get("slots")):
+        return inputs
+    shards, slots = int(news["shards"]), news.get("slots")
+    explicit = layout_of(slots) if slots else None
+    if explicit is not None and len(explicit) != shards:
+        raise InvalidSlots(
+            f"{len(explicit)} shards have slots where {shards} are declared",
+            where="slots",
+            remedy="Give each shard its slots, or leave `slots` out.",
+        )
+    before = standing(olds, live)
+    if before is None:
+        previous = None
+    else:
+        previous, members = before
+        _refuse_shapes(len(previous), members, shards, news)
+    layout = planned_layout(shards, previous, explicit)
+    if previous is not None and layout != previous:
+        _refuse_moves(previous, layout)
+    inputs["layout"] = describe_layout(layout)
+    return inputs
+
+
+def standing(olds: Props, live: InstanceStatus | None) -> tuple[Layout, int | None] | None:
+    """The layout and the replicas that the instance has now, as far as anybody knows; None where it is new.
+
+    Old inputs come first: they are what the last `up` that succeeded declared. Without them (a first `up`, a lost
+    state) the status tells, once all slots are assigned.
+    """
+    if olds.get("layout") and not is_unknown(olds.get("layout")):
+        return layout_of(olds["layout"]), _number(olds.get("replicas"))
+    if live is not None and live.formed and not live.destroying and live.layout:
+        try:
+            return layout_of(live.layout), None
+        except InvalidSlots:
+            return None  # Slots are missing at the moment; who has the rest is found out by looking.
+    return None
+
+
+def _refuse_shapes(shards_now: int, replicas_now: int | None, shards: int, news: Props) -> None:
+    if shards != shards_now:
+        word = "fewer" if shards < shards_now else "more"
+        raise ChangeRefused(
+            f"{shards} shards are declared where the cluster has {shards_now}: moving slots to {word} shards is not "
+            "available in this version",
+            where="shards",
+            remedy=f"Declare {shards_now}, or make a new instance of {shards} shards and copy the data.",
+        )
+    replicas = _number(news.get("replicas"))
+    if replicas is not None and replicas_now is not None and replicas < replicas_now:
+        raise ChangeRefused(
+            f"{replicas} replicas are declared where each shard has {replicas_now}: taking replicas out is not "
+            "available in this version",
+            where="replicas",
+            remedy=f"Declare {replicas_now} or more.",
+        )
+
+
+def _refuse_moves(previous: Layout, layout: Layout) -> None:
+    moves = {
+        f"s{shard}": f'"{before}" => "{after}"'
+        for shard, (before, after) in enumerate(zip(previous, layout, strict=True))
+        if before != after
+    }
+    raise ChangeRefused(
+        "the declared layout moves slots of a cluster that exists, which is not available in this version: "
+        + ", ".join(f"{shard}: {move}" for shard, move in moves.items()),
+        where="slots",
+        remedy="Declare the layout that it has, or leave `slots` out.",
+    )
+
+
+def _number(value: object) -> int | None:
+    return None if value is None or is_unknown(value) else int(float(str(value)))
+
+
+def owners(olds: Props, news: Props, limit: int = 8) -> list[str]:
+    """The owner declared now and those before it, newest first: a stack that was renamed still owns its objects."""
+    former: Mapping[str, None] = dict.fromkeys(
+        str(owner)
+        for owner in (
+            *(news.get("former_owners") or []),
+            olds.get("owner"),
+            *(olds.get("former_owners") or []),
+        )
+        if owner and owner != news.get("owner") and not is_unknown(owner)
+    )
+    return [str(news.get("owner") or ""), *list(former)[:limit]]

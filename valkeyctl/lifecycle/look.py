@@ -1,0 +1,79 @@
+"""A short look at Valkey itself, for `diff` and `read`: bounded, and never an exception for what cannot be reached."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from valkeyctl.dataplane import Condition, Done, Phase, Report, Status, Steps, describe_layout, observe, plan, report
+from valkeyctl.dataplane.errors import ValkeyctlError
+from valkeyctl.kube.pods import PodFacts, pod_conditions, pod_facts
+from valkeyctl.kube.status import read_status
+from valkeyctl.lifecycle.props import Declaration
+from valkeyctl.lifecycle.session import Session, api_of, open_session
+
+ANSWER_TIMEOUT_S = 2.0
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a look found. `right`: Valkey is in the declared state. `todo`: what an `up` would do first, for people.
+
+    `report` is None where not even the API server could be asked; `problem` then says why.
+    """
+
+    right: bool
+    todo: tuple[str, ...] = ()
+    report: Report | None = None
+    problem: str = ""
+    outputs: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+def look(declaration: Declaration) -> Seen:
+    """Asks every member once."""
+    place = declaration.place
+    try:
+        status = read_status(api_of(place), place.namespace, place.instance)
+        session = open_session(declaration, formed=bool(status and status.formed))
+        endpoints = session.directory()
+        view = observe(session.spec, endpoints, session.dialer, timeout_s=ANSWER_TIMEOUT_S)
+        facts = pod_facts(session.directory, session.spec.members)
+    except ValkeyctlError as error:
+        return Seen(right=False, problem=str(error), outputs=unreachable(str(error)))
+    found, planned = report(session.spec, view), plan(session.spec, view)
+    todo = planned.describe() if isinstance(planned, Steps) else ()
+    if not isinstance(planned, Steps | Done):
+        todo = (f"{planned.reason}. {planned.remedy}",)
+    return Seen(isinstance(planned, Done), todo, found, outputs=outputs_of(session, found, facts))
+
+
+def outputs_of(session: Session, found: Report, facts: Sequence[PodFacts]) -> dict[str, Any]:
+    """What a report becomes in Pulumi's state: only what stays the same while nothing changes.
+
+    No key, offset, time, or count: a drift check would be red for ever.
+    """
+    declaration, place = session.declaration, session.place
+    host = f"{place.instance}.{place.namespace}.svc"
+    named = {"layout": describe_layout(found.layout)} if any(found.layout) else {}
+    versions = {"server_version": found.server_version} if found.server_version else {}
+    return {
+        "phase": str(found.phase),
+        "conditions": [_condition(one) for one in (*found.conditions, *pod_conditions(facts))],
+        "primaries": dict(found.primaries),
+        "endpoints": {"host": host, "port": declaration.port, "uri": f"valkey://{host}:{declaration.port}"},
+        "secret_name": str((declaration.credentials or {}).get("secretName") or ""),
+        **named,
+        **versions,
+    }
+
+
+def unreachable(problem: str) -> dict[str, Any]:
+    """The outputs that change when nothing could be asked; all others keep what was last known."""
+    condition = Condition("Reachable", Status.FALSE, "Unreachable", problem)
+    return {"phase": str(Phase.UNREACHABLE), "conditions": [_condition(condition)]}
+
+
+def _condition(condition: Condition) -> dict[str, str]:
+    # The message may hold times and offsets; type, status and reason say what a drift check needs.
+    return {"type": condition.type, "status": str(condition.status), "reason": condition.reason}

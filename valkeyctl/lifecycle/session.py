@@ -1,0 +1,67 @@
+"""What a topology works with: the API, the dialer, the directory, the specification. Made anew for each method call."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from valkeyctl.dataplane import Dialer, Spec, describe_layout
+from valkeyctl.kube.access import Api, connect
+from valkeyctl.kube.directory import Directory
+from valkeyctl.kube.forward import dialer_for
+from valkeyctl.kube.secrets import read_credentials
+from valkeyctl.kube.status import Declared
+from valkeyctl.lifecycle.props import Declaration, Place
+
+
+def api_of(place: Place, *, patience_s: float = 0.0) -> Api:
+    """The API server of a place. Sends nothing yet."""
+    return connect(place.kubeconfig, place.context, patience_s=patience_s)
+
+
+@dataclass(frozen=True)
+class Session:
+    """One declaration with the ways to its Pods."""
+
+    declaration: Declaration
+    api: Api
+    dialer: Dialer
+    directory: Directory
+    spec: Spec
+
+    @property
+    def place(self) -> Place:
+        """Where the instance is."""
+        return self.declaration.place
+
+
+def open_session(declaration: Declaration, *, formed: bool, patience_s: float = 0.0) -> Session:
+    """Reads the credentials and prepares the ways. Errors: those of the API; SecretMissing."""
+    place = declaration.place
+    api = api_of(place, patience_s=patience_s)
+    credentials = read_credentials(api, place.namespace, declaration.credentials)
+    return Session(
+        declaration=declaration,
+        api=api,
+        dialer=dialer_for(place.transport, api, place.namespace, credentials),
+        directory=Directory(api, place.namespace, place.instance, declaration.port),
+        spec=Spec(
+            instance=place.instance,
+            shards=declaration.shards,
+            replicas=declaration.replicas,
+            layout=declaration.layout,
+            explicit=declaration.explicit,
+            formed=formed,
+        ),
+    )
+
+
+def declared(declaration: Declaration) -> Declared:
+    """What the status ConfigMap says of a declaration."""
+    return Declared(
+        shards=declaration.shards,
+        replicas=declaration.replicas,
+        port=declaration.port,
+        layout=describe_layout(declaration.layout),
+        credentials=declaration.credentials,
+        tls=declaration.tls is not None,
+    )
