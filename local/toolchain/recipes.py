@@ -148,7 +148,7 @@ KUBERNETES = Recipe(
     cost_s=250,
 )
 ETCD = Recipe("etcd", "go.etcd.io/etcd/server/v3", cost_s=30)
-COREDNS = Recipe("coredns", "github.com/coredns/coredns", cost_s=150)
+COREDNS = Recipe("coredns", cost_s=90)
 LOCAL_PATH = Recipe(
     "local-path-provisioner",
     "github.com/rancher/local-path-provisioner",
