@@ -1,8 +1,8 @@
 """What can go wrong on the local platform, told to a person.
 
-    LocalError              what is wrong, where, and what to do; printed without a traceback
-    ├── BuildFailed         a tool or an image couldn't be built; names the log
-    └── PackagesMissing     the distribution lacks packages that couldn't be installed
+LocalError                      what is wrong, where, and what to do; printed without a traceback
+├── BuildError                  a tool or an image couldn't be built; names the log
+└── PackagesMissingError        packages of the distribution are missing and couldn't be installed
 """
 
 
@@ -10,9 +10,9 @@ class LocalError(Exception):
     """An error whose text says what is wrong, where, and what to do."""
 
 
-class BuildFailed(LocalError):
+class BuildError(LocalError):
     """A tool or an image couldn't be built."""
 
 
-class PackagesMissing(LocalError):
+class PackagesMissingError(LocalError):
     """Packages of the distribution are missing and couldn't be installed."""

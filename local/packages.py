@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from .errors import PackagesMissing
+from .errors import PackagesMissingError
 from .progress import Progress
 
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -53,7 +53,7 @@ REQUIREMENTS = (
 def ensure(progress: Progress) -> None:
     """Install what is missing. Idempotent; milliseconds where nothing is.
 
-    Raises PackagesMissing, with the command to run by hand, where that takes rights or a package manager that this
+    Raises PackagesMissingError, with the command to run by hand, where that takes rights or a package manager that this
     process hasn't.
     """
     _remove_leftover_policy()
@@ -63,13 +63,13 @@ def ensure(progress: Progress) -> None:
     names = [requirement.package for requirement in absent]
     command = f"apt-get install --no-install-recommends {' '.join(names)}"
     if shutil.which("apt-get") is None:
-        raise PackagesMissing(f"these programs are missing, under Debian's names for them: {', '.join(names)}")
+        raise PackagesMissingError(f"these programs are missing, under Debian's names for them: {', '.join(names)}")
     if os.geteuid() != 0:
-        raise PackagesMissing(f"packages are missing and only root can install them; run: sudo {command}")
+        raise PackagesMissingError(f"packages are missing and only root can install them; run: sudo {command}")
     with progress.step(f"Installing {len(names)} packages of the distribution: {', '.join(names)}"):
         _install(names)
     if still := missing():
-        raise PackagesMissing(
+        raise PackagesMissingError(
             f"{command} succeeded, but these are still not found: {', '.join(item.package for item in still)}"
         )
 
@@ -104,7 +104,7 @@ def _install(names: list[str]) -> None:
             installed = _apt(arguments)
             if installed.returncode != 0:
                 reason = installed.stdout if updated.returncode == 0 else updated.stdout + installed.stdout
-                raise PackagesMissing(f"apt-get {' '.join(arguments)} failed:\n{_tail(reason)}")
+                raise PackagesMissingError(f"apt-get {' '.join(arguments)} failed:\n{_tail(reason)}")
     if shutil.which("systemctl"):
         for service in services:
             subprocess.run(["systemctl", "disable", "--quiet", service], check=False, capture_output=True)
@@ -124,7 +124,7 @@ def _apt(arguments: list[str]) -> subprocess.CompletedProcess[str]:
             timeout=_INSTALL_TIMEOUT_S,
         )
     except subprocess.TimeoutExpired as error:
-        raise PackagesMissing(f"apt-get {' '.join(arguments)} took more than {_INSTALL_TIMEOUT_S} s") from error
+        raise PackagesMissingError(f"apt-get {' '.join(arguments)} took more than {_INSTALL_TIMEOUT_S} s") from error
 
 
 @contextmanager

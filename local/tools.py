@@ -19,7 +19,7 @@ class Tools:
     """Where each program is. All paths are absolute."""
 
     bin: Path
-    """The one folder to put at the front of PATH: whatever was built, so that `pulumi` finds its language host there."""
+    """The one folder to put at the front of PATH: all that was built. `pulumi` finds its language host there."""
     pulumi: Path
     kubectl: Path
     kube_apiserver: Path
@@ -133,5 +133,3 @@ def _assemble(needed: list[Recipe]) -> Path:
 
     make_once(folder, make)
     return folder
-
-

@@ -28,7 +28,7 @@ def make(recipe: Recipe, target: Path, progress: Progress) -> None:
     if registry.answers(registry.host_of(recipe.repository)):
         try:
             registry.pull(recipe.public_ref, _pulled_refs(recipe), target)
-        except registry.PullFailed as error:
+        except registry.PullError as error:
             progress.say(f"{recipe.public_ref} couldn't be pulled and is built instead: {error}")
             target.unlink(missing_ok=True)
         else:

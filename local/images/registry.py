@@ -21,7 +21,7 @@ _PULL_TIMEOUT_S = 300
 _ADDRESSES = {"docker.io": "registry-1.docker.io"}
 
 
-class PullFailed(Exception):
+class PullError(Exception):
     """A registry answered, but the image couldn't be had from it."""
 
 
@@ -30,7 +30,7 @@ def answers(host: str) -> bool:
     """Whether a registry speaks the distribution API under this name. Asked once; never takes long."""
     address = _ADDRESSES.get(host, host)
     try:
-        with urllib.request.urlopen(f"https://{address}/v2/", timeout=_ANSWER_TIMEOUT_S) as response:  # noqa: S310
+        with urllib.request.urlopen(f"https://{address}/v2/", timeout=_ANSWER_TIMEOUT_S) as response:
             return bool(response.status == 200)
     except urllib.error.HTTPError as error:
         # 401 is the answer of a registry that wants a token first, and gives one to everybody for a public image.
@@ -45,7 +45,7 @@ def host_of(ref: str) -> str:
 
 
 def pull(ref: str, refs: tuple[str, ...], target: Path, *, options: tuple[str, ...] = ()) -> None:
-    """Pull an image and write it to an archive under all these names. Raises PullFailed."""
+    """Pull an image and write it to an archive under all these names. Raises PullError."""
     with tempfile.TemporaryDirectory(prefix="valkey-local-pull-") as folder, _containerd(Path(folder)) as socket_path:
         _ctr(socket_path, "pull", *options, ref)
         for other in refs:
@@ -61,9 +61,9 @@ def _ctr(socket_path: Path, *arguments: str) -> None:
             command, check=False, env=_environment(), capture_output=True, text=True, timeout=_PULL_TIMEOUT_S
         )
     except subprocess.TimeoutExpired as error:
-        raise PullFailed(f"{' '.join(command)} took more than {_PULL_TIMEOUT_S} s") from error
+        raise PullError(f"{' '.join(command)} took more than {_PULL_TIMEOUT_S} s") from error
     if done.returncode != 0:
-        raise PullFailed(f"{' '.join(command)}: {done.stderr.strip()}")
+        raise PullError(f"{' '.join(command)}: {done.stderr.strip()}")
 
 
 @contextmanager
@@ -98,7 +98,7 @@ def _wait_for(socket_path: Path, process: "subprocess.Popen[bytes]") -> None:
     deadline = time.monotonic() + _START_TIMEOUT_S
     while time.monotonic() < deadline:
         if process.poll() is not None:
-            raise PullFailed(f"containerd ended with exit code {process.returncode}")
+            raise PullError(f"containerd ended with exit code {process.returncode}")
         with socket.socket(socket.AF_UNIX) as probe:
             try:
                 probe.connect(str(socket_path))
@@ -106,7 +106,7 @@ def _wait_for(socket_path: Path, process: "subprocess.Popen[bytes]") -> None:
                 time.sleep(0.05)
             else:
                 return
-    raise PullFailed(f"containerd didn't answer within {_START_TIMEOUT_S:.0f} s")
+    raise PullError(f"containerd didn't answer within {_START_TIMEOUT_S:.0f} s")
 
 
 def _environment() -> dict[str, str]:

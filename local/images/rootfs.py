@@ -6,7 +6,7 @@ import subprocess
 from collections import deque
 from pathlib import Path
 
-from ..errors import BuildFailed
+from ..errors import BuildError
 from ..packages import SYSTEM_PATH
 from ..paths import cache_dir
 from .recipes import Debian, File, Recipe, version_in
@@ -19,7 +19,7 @@ _AMENDING = ("-security", "-updates", "-backports", "-proposed-updates")
 
 def unpack(source: Debian, target: Path, *, log_name: str) -> None:
     """Unpack packages and all that they depend on, without running any of their scripts: what comes out depends on
-    the packages alone. Raises BuildFailed with the end of the log.
+    the packages alone. Raises BuildError with the end of the log.
     """
     log = cache_dir() / "logs" / f"image-{log_name}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -48,18 +48,18 @@ def unpack(source: Debian, target: Path, *, log_name: str) -> None:
                 timeout=_TIMEOUT_S,
             )
         except subprocess.TimeoutExpired as error:
-            raise BuildFailed(f"image {log_name}: mmdebstrap took more than {_TIMEOUT_S} s; see {log}") from error
+            raise BuildError(f"image {log_name}: mmdebstrap took more than {_TIMEOUT_S} s; see {log}") from error
     if done.returncode != 0:
         with log.open(errors="replace") as lines:
             last = "".join(deque(lines, maxlen=15)).rstrip()
-        raise BuildFailed(f"image {log_name}: mmdebstrap failed (log: {log}):\n{last}")
+        raise BuildError(f"image {log_name}: mmdebstrap failed (log: {log}):\n{last}")
 
 
 def mirror() -> str:
-    """The archive of packages that this machine itself uses. Raises BuildFailed where it uses none of Debian's."""
+    """The archive of packages that this machine itself uses. Raises BuildError where it uses none of Debian's."""
     form = "$(REPO_URI) $(RELEASE)"
     if shutil.which("apt-get") is None:
-        raise BuildFailed("images are built from Debian's packages, and this machine has no apt-get; use a registry")
+        raise BuildError("images are built from Debian's packages, and this machine has no apt-get; use a registry")
     told = subprocess.run(
         ["apt-get", "indextargets", "--format", form], check=True, capture_output=True, text=True, timeout=60
     )
@@ -72,7 +72,7 @@ def main_archive(targets: str) -> str:
         address, _, release = line.strip().partition(" ")
         if release and not release.endswith(_AMENDING):
             return address
-    raise BuildFailed("this machine's apt knows no archive of Debian's (see /etc/apt/sources.list.d)")
+    raise BuildError("this machine's apt knows no archive of Debian's (see /etc/apt/sources.list.d)")
 
 
 def add(files: tuple[File, ...], root: Path) -> None:
@@ -102,7 +102,7 @@ def _make_folder(folder: Path, root: Path) -> None:
 
 
 def version(recipe: Recipe, root: Path) -> str:
-    """What the program in the image says of itself. Raises BuildFailed if it doesn't run or says nothing of the kind."""
+    """What the program in the image says of itself. Raises BuildError if it doesn't run, or doesn't tell."""
     try:
         told = subprocess.run(
             ["chroot", root, *recipe.ask_version],
@@ -116,4 +116,6 @@ def version(recipe: Recipe, root: Path) -> str:
         )
         return version_in(told.stdout)
     except (OSError, subprocess.SubprocessError, ValueError) as error:
-        raise BuildFailed(f"image {recipe.name}: {' '.join(recipe.ask_version)} didn't tell a version: {error}") from error
+        raise BuildError(
+            f"image {recipe.name}: {' '.join(recipe.ask_version)} didn't tell a version: {error}"
+        ) from error

@@ -39,7 +39,9 @@ PULUMI = Wanted("pulumi", ("version",), (3, 260), (4,))
 LANGUAGE_HOST = "pulumi-language-python"
 # kubectl supports API servers one minor version older and newer than itself.
 KUBECTL = Wanted("kubectl", ("version", "--client"), (1, _KUBE_MINOR - 1), (1, _KUBE_MINOR + 2))
-KUBERNETES = tuple(_kube(f"kube{name}") for name in ("-apiserver", "-controller-manager", "-scheduler", "let", "-proxy"))
+KUBERNETES = tuple(
+    _kube(f"kube{name}") for name in ("-apiserver", "-controller-manager", "-scheduler", "let", "-proxy")
+)
 ETCD = Wanted("etcd", ("--version",), (3, 6), (3, 7))
 COREDNS = Wanted("coredns", ("-version",), (1, 11), (2,))
 LOCAL_PATH = Wanted("local-path-provisioner", ("--version",), (0, 0, 30), (0, 1))
@@ -72,7 +74,7 @@ def program_on_path(name: str) -> Path | None:
 
 
 def version_in(text: str) -> Version | None:
-    """The first thing that looks like a version of at least two numbers: v3.276.0, CoreDNS-1.14.7, etcd Version: 3.6.16."""
+    """The first version of at least two numbers in a text: v3.276.0, CoreDNS-1.14.7, etcd Version: 3.6.16."""
     found = re.search(r"(?<![\w.])(?:[A-Za-z]+-)?v?(\d+(?:\.\d+)+)", text)
     return tuple(int(number) for number in found.group(1).split(".")) if found else None
 

@@ -7,7 +7,7 @@ from collections import deque
 from pathlib import Path
 
 from ..cache import make_once
-from ..errors import BuildFailed
+from ..errors import BuildError
 from ..paths import builds_dir, cache_dir
 from ..progress import Progress
 from .golang import Go
@@ -25,7 +25,7 @@ def entry_of(recipe: Recipe) -> Path:
 def ensure(recipe: Recipe, go: Go, progress: Progress, *, label: str) -> Path:
     """Build the tool unless the cache has it; its folder. `label` begins each progress line: [3/8] Building etcd.
 
-    Raises BuildFailed with the end of the log and the log's path.
+    Raises BuildError with the end of the log and the log's path.
     """
     entry = entry_of(recipe)
 
@@ -90,11 +90,11 @@ def _go(arguments: list[str], go: Go, source: Path, recipe: Recipe, *, timeout_s
                 timeout=timeout_s,
             )
         except subprocess.TimeoutExpired as error:
-            raise BuildFailed(f"{recipe.name}: go {arguments[0]} took more than {timeout_s} s; see {log}") from error
+            raise BuildError(f"{recipe.name}: go {arguments[0]} took more than {timeout_s} s; see {log}") from error
     if done.returncode != 0:
         with log.open() as lines:
             last = "".join(deque(lines, maxlen=15)).rstrip()
-        raise BuildFailed(f"{recipe.name}: go {arguments[0]} failed (log: {log}):\n{last}")
+        raise BuildError(f"{recipe.name}: go {arguments[0]} failed (log: {log}):\n{last}")
     return done.stdout.strip()
 
 

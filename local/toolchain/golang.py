@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..cache import key_of, make_once
-from ..errors import BuildFailed
+from ..errors import BuildError
 from ..paths import cache_dir
 from ..progress import Progress
 from .recipes import ALL, required_go
@@ -32,7 +32,7 @@ class Go:
 
 
 def find(progress: Progress) -> Go:
-    """The machine's Go, or one from the cache, fetched there on the first call. Raises BuildFailed if neither is to be had."""
+    """The machine's Go, or one from the cache, fetched on the first call. Raises BuildError if there is neither."""
     required = required_go(ALL)
     candidates = [Path(found)] if (found := shutil.which("go")) else []
     for command in (*candidates, *_USUAL_PLACES):
@@ -47,7 +47,7 @@ def find(progress: Progress) -> Go:
     command = entry / "go" / "bin" / "go"
     version = _version(command)
     if not version or parse(version) < required:
-        raise BuildFailed(f"Go {wanted} or newer is needed, and {command} from {_WHEEL} is not; remove {entry}")
+        raise BuildError(f"Go {wanted} or newer is needed, and {command} from {_WHEEL} is not; remove {entry}")
     return Go(command, version)
 
 
@@ -87,8 +87,10 @@ def _fetch(target: Path) -> None:
             [*installer, *arguments], check=False, capture_output=True, text=True, timeout=_DOWNLOAD_TIMEOUT_S
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise BuildFailed(f"{_WHEEL} couldn't be fetched: {error}; install Go and run this again") from error
+        raise BuildError(f"{_WHEEL} couldn't be fetched: {error}; install Go and run this again") from error
     if done.returncode != 0:
-        raise BuildFailed(f"{_WHEEL} couldn't be fetched; install Go and run this again. It said:\n{done.stderr.strip()}")
+        raise BuildError(
+            f"{_WHEEL} couldn't be fetched; install Go and run this again. It said:\n{done.stderr.strip()}"
+        )
     for program in (target / "go" / "bin").iterdir():
         program.chmod(0o755)

@@ -1,14 +1,14 @@
 """Pulumi's Kubernetes provider, where Pulumi looks for its plugins.
 
 It isn't put on PATH: Pulumi takes a plugin on PATH for one under development, whatever its version, and warns of it in
-each preview and update. A provider can't be asked for its version from outside either; the plugin folder's name says it.
+each preview and update. Nor can a provider be asked for its version from outside; the name of a plugin's folder tells.
 """
 
 import os
 import subprocess
 from pathlib import Path
 
-from ..errors import BuildFailed
+from ..errors import BuildError
 from ..progress import Progress
 from .recipes import PROVIDER, PROVIDER_VERSION
 
@@ -44,10 +44,10 @@ def install(pulumi: Path, provider: Path, progress: Progress) -> Path:
                 timeout=_INSTALL_TIMEOUT_S,
             )
         except subprocess.TimeoutExpired as error:
-            raise BuildFailed(f"pulumi plugin install took more than {_INSTALL_TIMEOUT_S} s") from error
+            raise BuildError(f"pulumi plugin install took more than {_INSTALL_TIMEOUT_S} s") from error
     there = installed()
     if done.returncode != 0 or there is None:
-        raise BuildFailed(f"pulumi plugin install failed:\n{done.stdout.strip()}")
+        raise BuildError(f"pulumi plugin install failed:\n{done.stdout.strip()}")
     return there
 
 
