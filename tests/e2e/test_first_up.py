@@ -152,7 +152,7 @@ def test_status_and_events_tell_what_was_done(formed: Formed, kube: Kube) -> Non
     events = [
         event
         for event in kube.items("events", formed.namespace)
-        if event["involvedObject"]["kind"] == "StatefulSet" and "valkeyctl" in json.dumps(event)
+        if event["involvedObject"]["kind"] == "StatefulSet" and event["source"].get("component") == "valkeyctl"
     ]
     assert events, "no Event of ours on any StatefulSet"
     assert any("Ready" in event["reason"] or "Ready" in event["message"] for event in events)

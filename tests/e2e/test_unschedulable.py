@@ -25,7 +25,7 @@ def test_up_ends_at_its_deadline_and_names_pod_and_reason(sandbox: Sandbox, kube
     ours = [
         event
         for event in kube.items("events", sandbox.namespace)
-        if event["involvedObject"]["kind"] == "StatefulSet" and "valkeyctl" in json.dumps(event)
+        if event["involvedObject"]["kind"] == "StatefulSet" and event["source"].get("component") == "valkeyctl"
     ]
     assert any(event["type"] == "Warning" and "nsufficient cpu" in event["message"] for event in ours), ours
 

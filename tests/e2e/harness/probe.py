@@ -14,9 +14,10 @@ from tests.e2e.harness.kube import Kube, Object
 
 SLOTS = 16384
 PORT = 6379
-# Shell that reads the password where the server's own start script leaves it, so that it is in no argument list.
+# Reads the password where the server's start script leaves it, so that it is in no argument list.
 _LOGIN = r"""
-password=$(cat {secret})
+password=$(cat /run/valkey/password; printf x)
+password=${password%x}
 export REDISCLI_AUTH="$password" VALKEYCLI_AUTH="$password"
 """
 _SHELL = (
@@ -27,7 +28,6 @@ for command in "CLUSTER MYID" "CLUSTER INFO" "CLUSTER NODES" "INFO replication" 
 done
 """
 )
-SECRET_FILE = "/etc/valkey-auth/password"  # noqa: S105 - a path
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def ask(kube: Kube, namespace: str, instance: str) -> dict[str, Node]:
 
     def one(pod: Object) -> Node:
         name = pod["metadata"]["name"]
-        done = kube.execute(namespace, name, ["sh", "-c", _SHELL.format(secret=SECRET_FILE)])
+        done = kube.execute(namespace, name, ["sh", "-c", _SHELL])
         parts = done.out.split("#####\n")
         if done.code or len(parts) < 6 or not re.fullmatch(r"[0-9a-f]{40}\s*", parts[0]):
             raise SilentError(f"{name}: {done.code} {done.out[:300]} {done.err[:300]}")
@@ -105,7 +105,7 @@ def ask(kube: Kube, namespace: str, instance: str) -> dict[str, Node]:
 
 def command(kube: Kube, namespace: str, pod: str, text: str) -> str:
     """Give a node a command by hand; AssertionError when it answers with an error."""
-    script = _LOGIN.format(secret=SECRET_FILE) + f"timeout 10 valkey-cli -e {text}"
+    script = _LOGIN + f"timeout 10 valkey-cli -e {text}"
     done = kube.execute(namespace, pod, ["sh", "-c", script])
     assert done.code == 0, f"{pod}: {text}: {done.out}{done.err}"
     return done.out

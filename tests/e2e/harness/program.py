@@ -28,20 +28,22 @@ PROVIDER = "pulumi.dynamic"
 
 
 def lay_out(folder: Path, main: str | None = None) -> Path:
-    """Make `folder` a project: the checkout's program, or `main` as the source of another program beside it.
+    """Make `folder` a project: the checkout's program, or another one with the source `main`.
 
     Sources are linked, what pulumi may write is copied; the virtual environment is the checkout's.
     """
-    folder.mkdir(parents=True)
-    (folder / "stacks").mkdir()
-    for name in ("components", "valkeyctl", ".venv"):
-        (folder / name).symlink_to(CHECKOUT / name)
-    shutil.copy(CHECKOUT / "Pulumi.yaml", folder)
+    (folder / "stacks").mkdir(parents=True)
+    (folder / ".venv").symlink_to(CHECKOUT / ".venv")
     if main is None:
-        shutil.copy(CHECKOUT / "settings.py", folder)
-        shutil.copy(CHECKOUT / "__main__.py", folder)
+        for name in ("components", "valkeyctl"):
+            (folder / name).symlink_to(CHECKOUT / name)
+        for name in ("Pulumi.yaml", "settings.py", "__main__.py"):
+            shutil.copy(CHECKOUT / name, folder)
     else:
+        project = {**yaml.safe_load((CHECKOUT / "Pulumi.yaml").read_text()), "name": "other", "config": {}}
+        (folder / "Pulumi.yaml").write_text(yaml.safe_dump(project))
         (folder / "__main__.py").write_text(main)
+        (folder / "components.py").write_text('NAME = "cache"\n')
     return folder
 
 

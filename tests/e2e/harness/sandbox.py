@@ -49,10 +49,12 @@ class Sandbox:
         config: dict[str, Any] | None = None,
         namespace: str | None = None,
         main: str | None = None,
+        site: Path | None = None,
         **more: Any,
     ) -> Stack:
         """A new stack in a project and a backend of its own, initialised and configured with one instance.
 
+        `main`: the source of another program instead of the checkout's; `site`: where its packages are installed.
         The same `name` may be taken again: that is another checkout of the same program on another machine.
         """
         number = len(self.stacks)
@@ -60,6 +62,8 @@ class Sandbox:
         stack = Stack(project, name, backend=self.folder / f"backend{number}", namespace=namespace or self.namespace)
         self._namespaces.add(stack.namespace)
         self.stacks.append(stack)
+        if site:
+            stack.env["PYTHONPATH"] = str(site)
         stack.init()
         stack.configure({INSTANCE: small() if config is None else config}, **more)
         return stack
