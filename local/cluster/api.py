@@ -21,7 +21,7 @@ class ApiError(Exception):
 
 @dataclass(frozen=True)
 class Api:
-    """The API server of one cluster. Each call is a connection of its own: they are few, and some find it just starting."""
+    """The API server of one cluster. Each call is a connection of its own: they are few, and some come too early."""
 
     address: str
     pki: Path

@@ -1,7 +1,7 @@
 """From whatever is there to a cluster in order."""
 
 import shutil
-import subprocess
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -21,6 +21,7 @@ from .network import api_side
 
 READY_TIMEOUT_S = 90.0
 _RECOVERY_TIMEOUT_S = 60.0
+_PATIENCE_S = 10.0
 _T = TypeVar("_T")
 
 
@@ -40,8 +41,10 @@ def ensure(cluster: Cluster, tools: Tools, images: list[Image], progress: Progre
     elif record is None and (cluster.layout.record.exists() or cluster.cgroups.exists()):
         progress.say("Something is left of an earlier cluster; removing it")
     if record is not None:
-        if not health.faults(cluster, record) and not faults.played(cluster):
+        found = health.faults(cluster, record)
+        if not found and not faults.losses(cluster):
             return
+        progress.say(f"Not in order: {found[0] if found else 'the network is cut'}; repairing the cluster")
         left = _start(cluster, wanted, record, progress, timeout_s=_RECOVERY_TIMEOUT_S)
         if not left:
             return
@@ -78,7 +81,7 @@ def _start(
     with progress.step("Waiting for the API server"):
         _apply_addons(cluster, wanted, record, timeout_s)
     with progress.step("Waiting for the nodes, Services and DNS"):
-        left = health.wait(cluster, record, timeout_s=timeout_s)
+        left = health.wait(cluster, record, timeout_s=timeout_s, unfinished=_teller(progress))
     if not left:
         cluster.write_record(Record(record.digest, record.host_link, complete=True))
     return left
@@ -100,8 +103,11 @@ def _start_machines(cluster: Cluster, wanted: Desired, record: Record) -> None:
             if name != CONTROL_PLANE:
                 wanted.store.seed(machine.folder / "var/lib/containerd")
             machine.start(wanted.specs[name], wanted.services[name])
-        elif set(machine.status().get("services", {})) != {service.name for service in wanted.services[name]}:
-            machine.set_services(wanted.services[name])
+        else:
+            cluster.cgroups.thaw(name)
+            for service, on in machine.enabled().items():
+                if not on:
+                    machine.enable(service, on=True)
 
     _each(start, [machine.name for machine in cluster.machines])
     network.make_fabric(cluster.layout, cluster.control_plane)
@@ -115,8 +121,6 @@ def _start_machines(cluster: Cluster, wanted: Desired, record: Record) -> None:
 
 
 def _apply_addons(cluster: Cluster, wanted: Desired, record: Record, timeout_s: float) -> None:
-    import time
-
     api = cluster.api(record)
     until = time.monotonic() + timeout_s
     while True:
@@ -124,11 +128,24 @@ def _apply_addons(cluster: Cluster, wanted: Desired, record: Record, timeout_s: 
             api.get("/readyz")
             for manifest in wanted.manifests:
                 api.apply(manifest)
-            return
         except ApiError:
-            if time.monotonic() > until:
-                return  # What isn't in order is told by the checks that follow.
-            time.sleep(0.1)
+            if time.monotonic() < until:
+                time.sleep(0.1)
+                continue
+        return  # What isn't in order now is told by the checks that follow.
+
+
+def _teller(progress: Progress) -> Callable[[list[health.Fault]], None]:
+    """Say what is waited for, if it takes unusually long, and each time it is something else."""
+    began, told = time.monotonic(), ""
+
+    def tell(found: list[health.Fault]) -> None:
+        nonlocal told
+        if time.monotonic() - began > _PATIENCE_S and str(found[0]) != told:
+            told = str(found[0])
+            progress.say(f"still waiting: {told}")
+
+    return tell
 
 
 def _each(work: Callable[[_T], None], items: list[_T]) -> None:

@@ -65,7 +65,7 @@ class CgroupTree:
 
     def kill(self, machine: str | None = None, *, deadline_s: float = 10.0) -> None:
         """End every process in the groups, at once. Raises LocalError if one is still there at the deadline."""
-        self._thaw(machine)
+        self.thaw(machine)
         until = time.monotonic() + deadline_s
         while left := self.processes(machine):
             if time.monotonic() > until:
@@ -83,6 +83,15 @@ class CgroupTree:
             elif (top / "freezer.state").exists():
                 (top / "freezer.state").write_text("FROZEN")
 
+    def thaw(self, machine: str | None = None) -> None:
+        """Let frozen processes run on. Idempotent."""
+        for top in self._tops(machine):
+            for folder in _depth_first(top):
+                for name, text in (("freezer.state", "THAWED"), ("cgroup.freeze", "0")):
+                    with contextlib.suppress(OSError):
+                        if (folder / name).exists():
+                            (folder / name).write_text(text)
+
     def remove(self, machine: str | None = None, *, deadline_s: float = 5.0) -> None:
         """Remove the groups; their processes have ended. Idempotent."""
         until = time.monotonic() + deadline_s
@@ -93,8 +102,16 @@ class CgroupTree:
                         folder.rmdir()
                     except OSError as error:  # A process that has just ended may still be counted.
                         if time.monotonic() > until:
-                            raise LocalError(f"the control group {folder} can't be removed: {error.strerror}") from error
+                            raise LocalError(
+                                f"the control group {folder} can't be removed: {error.strerror}"
+                            ) from error
                         time.sleep(0.02)
+
+    def prune(self) -> None:
+        """Remove the cluster's own group where no machine is left in it."""
+        for top in self._tops(None):
+            with contextlib.suppress(OSError):
+                top.rmdir()
 
     def exists(self) -> bool:
         return any(True for _ in self._tops(None))
@@ -104,14 +121,6 @@ class CgroupTree:
             top = hierarchy / self.cluster / (machine or "")
             if top.is_dir():
                 yield top
-
-    def _thaw(self, machine: str | None) -> None:
-        for top in self._tops(machine):
-            for folder in _depth_first(top):
-                for name, text in (("freezer.state", "THAWED"), ("cgroup.freeze", "0")):
-                    with contextlib.suppress(OSError):
-                        if (folder / name).exists():
-                            (folder / name).write_text(text)
 
     def _weigh(self, group: Path) -> None:
         for name, weight in (("cpu.shares", _CPU_WEIGHT_V1), ("cpu.weight", _CPU_WEIGHT_V2)):
@@ -135,11 +144,12 @@ def _depth_first(top: Path) -> Iterator[Path]:
 
 def _inherit_cpuset(group: Path) -> None:
     """A new group of version 1 has no processors and no memory nodes, and takes no process until it has."""
+    if (group / "cgroup.controllers").exists():
+        return
     for name in ("cpuset.cpus", "cpuset.mems"):
         file = group / name
-        if file.exists() and (group / "cgroup.procs").exists() and not (group / "cgroup.controllers").exists():
-            if not file.read_text().strip():
-                file.write_text((group.parent / name).read_text())
+        if file.exists() and not file.read_text().strip():
+            file.write_text((group.parent / name).read_text())
 
 
 def _pass_controllers_on(group: Path) -> None:

@@ -6,7 +6,16 @@ from pathlib import Path
 
 from ..tools import Tools
 from .kubeconfigs import of_component
-from .layout import API_PORT, CLUSTER_DOMAIN, CONTROL_PLANE, NODE_VOLUMES, SERVICES, STORAGE_CLASS, VOLUME_PROVISIONER, Layout
+from .layout import (
+    API_PORT,
+    CLUSTER_DOMAIN,
+    CONTROL_PLANE,
+    NODE_VOLUMES,
+    SERVICES,
+    STORAGE_CLASS,
+    VOLUME_PROVISIONER,
+    Layout,
+)
 from .machine import Service, Spec
 
 _ETCD = "127.0.0.1:2379"
@@ -146,7 +155,9 @@ def _scheduler(tools: Tools, folder: Path) -> Service:
 
 
 def _kubeconfig_thrice(path: Path) -> list[str]:
-    return [f"--kubeconfig={path}", f"--authentication-kubeconfig={path}", f"--authorization-kubeconfig={path}"]
+    thrice = [f"--kubeconfig={path}", f"--authentication-kubeconfig={path}", f"--authorization-kubeconfig={path}"]
+    # The aggregation layer's settings, which nobody uses here, are looked up with rights that exist a moment too late.
+    return [*thrice, "--authentication-skip-lookup=true"]
 
 
 def _coredns(tools: Tools, folder: Path) -> Service:
@@ -154,7 +165,7 @@ def _coredns(tools: Tools, folder: Path) -> Service:
 
 
 def _corefile(layout: Layout, kubeconfig: Path) -> str:
-    """The settings that kubeadm gives a cluster, but that names outside of it are unknown, as nobody could reach them."""
+    """The settings that kubeadm gives a cluster, but that names outside are unknown, as nobody could reach them."""
     return f"""\
 {CLUSTER_DOMAIN}:53 in-addr.arpa:53 ip6.arpa:53 {{
     bind {layout.control_plane_address}
@@ -187,7 +198,9 @@ def _corefile(layout: Layout, kubeconfig: Path) -> str:
 
 def _volumes(folder: Path, python: str) -> Service:
     script = Path(__file__).with_name("volumes.py")
-    return _service("volumes", Path(python), ["-I", "-S", str(script), str(folder / "etc/volumes.json")], needs=(_API_LOCAL,))
+    return _service(
+        "volumes", Path(python), ["-I", "-S", str(script), str(folder / "etc/volumes.json")], needs=(_API_LOCAL,)
+    )
 
 
 def _volume_settings(layout: Layout) -> str:
@@ -200,8 +213,6 @@ def _volume_settings(layout: Layout) -> str:
         "storage_class": STORAGE_CLASS,
         "node_folder": NODE_VOLUMES,
         # /var of a node is this folder of its machine.
-        "host_folders": {
-            node.name: f"{layout.machine_folder(node.name)}{NODE_VOLUMES}" for node in layout.nodes
-        },
+        "host_folders": {node.name: f"{layout.machine_folder(node.name)}{NODE_VOLUMES}" for node in layout.nodes},
     }
     return json.dumps(settings, indent=1)

@@ -17,7 +17,7 @@ from .layout import CONTROL_PLANE, Layout
 from .machine import Service, Spec
 from .store import Store
 
-_PROGRAMS = ("machine_init.py", "volumes.py")
+_PROGRAMS = ("init/__main__.py", "init/furnish.py", "init/supervise.py", "volumes.py")
 """Programs of ours that run as long as the cluster does."""
 
 
@@ -42,7 +42,7 @@ class Desired:
             "manifests": list(self.manifests),
             "store": str(self.store.folder),
         }
-        programs = [Path(__file__).with_name(name).read_bytes() for name in _PROGRAMS]
+        programs = [(Path(__file__).parent / name).read_bytes() for name in _PROGRAMS]
         return key_of([json.dumps(content, sort_keys=True).encode(), *programs])
 
 

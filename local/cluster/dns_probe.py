@@ -1,4 +1,4 @@
-"""`dns_probe.py SERVER NAME` prints the first address of a name, asked of this very server over UDP, or why there is none."""
+"""`dns_probe.py SERVER NAME` prints the first address that this server has for a name, or why there is none."""
 
 import secrets
 import socket

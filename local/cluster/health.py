@@ -29,26 +29,38 @@ class Fault:
         return f"{self.where}: {self.what}"
 
 
-def faults(cluster: Cluster, record: Record) -> list[Fault]:
-    """Everything that isn't in order now, nothing if all is. Takes a few hundred milliseconds."""
+def faults(cluster: Cluster, record: Record, only: Node | None = None) -> list[Fault]:
+    """Everything that isn't in order now, nothing if all is. Takes a few hundred milliseconds.
+
+    `only`: look at this node alone, as far as nodes are concerned.
+    """
     api = cluster.api(record)
+    nodes = cluster.layout.nodes if only is None else (only,)
+    machines = (cluster.control_plane, *(cluster.machine_of(node) for node in nodes))
     checks: list[Callable[[], list[Fault]]] = [
-        lambda: [fault for machine in cluster.machines for fault in _services(machine)],
+        lambda: [fault for machine in machines for fault in _services(machine)],
         lambda: _api(api),
-        lambda: _nodes(cluster, api),
-        *(_dns_check(cluster.machine_of(node)) for node in cluster.layout.nodes),
+        lambda: _nodes(nodes, api),
+        *(_kubelet_check(node, api) for node in nodes),
+        *(_dns_check(cluster.machine_of(node)) for node in nodes),
     ]
     with ThreadPoolExecutor(len(checks)) as pool:
-        return [fault for found in pool.map(lambda check: check(), checks) for fault in found]
+        results = [pool.submit(check) for check in checks]
+        return [fault for result in results for fault in result.result()]
 
 
 def wait(
-    cluster: Cluster, record: Record, *, timeout_s: float, unfinished: Callable[[list[Fault]], None] = lambda _: None
+    cluster: Cluster,
+    record: Record,
+    *,
+    timeout_s: float,
+    only: Node | None = None,
+    unfinished: Callable[[list[Fault]], None] = lambda _: None,
 ) -> list[Fault]:
     """Wait until all is in order. Returns the faults that are left at the deadline: none if all went well."""
     until = time.monotonic() + timeout_s
     while True:
-        found = faults(cluster, record)
+        found = faults(cluster, record, only)
         if not found or time.monotonic() > until:
             return found
         unfinished(found)
@@ -59,7 +71,8 @@ def _services(machine: Machine) -> list[Fault]:
     if machine.pid() is None:
         return [Fault("doesn't run", machine.name)]
     services: dict[str, Any] = machine.status().get("services", {})
-    return [
+    stopped = [Fault(f"{name} is stopped", machine.name) for name, on in machine.enabled().items() if not on]
+    return stopped + [
         Fault(f"{name} doesn't run (it ended with {state['last_exit']}); see {machine.log / name}.log", machine.name)
         if state["last_exit"] is not None
         else Fault(f"{name} waits for what it needs", machine.name)
@@ -76,7 +89,7 @@ def _api(api: Api) -> list[Fault]:
     return [] if answer == "ok" else [Fault(f"isn't ready: {answer}", "API server")]
 
 
-def _nodes(cluster: Cluster, api: Api) -> list[Fault]:
+def _nodes(nodes: tuple[Node, ...], api: Api) -> list[Fault]:
     try:
         items: list[dict[str, Any]] = api.get("/api/v1/nodes")["items"]
     except ApiError:
@@ -84,8 +97,10 @@ def _nodes(cluster: Cluster, api: Api) -> list[Fault]:
     found = {item["metadata"]["name"]: item for item in items}
     return [
         fault
-        for node in cluster.layout.nodes
-        for fault in ([Fault("isn't registered", node.name)] if node.name not in found else _node(node, found[node.name]))
+        for node in nodes
+        for fault in (
+            [Fault("isn't registered", node.name)] if node.name not in found else _node(node, found[node.name])
+        )
     ]
 
 
@@ -98,9 +113,24 @@ def _node(node: Node, item: dict[str, Any]) -> list[Fault]:
     if ready is None or ready["status"] != "True":
         faults.append(Fault(f"isn't Ready: {ready['message'] if ready else 'no status yet'}", node.name))
     # A node that has just come back still carries what kept Pods away from it.
-    if taints := [taint["key"] for taint in item["spec"].get("taints", []) if taint["key"].startswith("node.kubernetes.io/")]:
+    if taints := [
+        taint["key"] for taint in item["spec"].get("taints", []) if taint["key"].startswith("node.kubernetes.io/")
+    ]:
         faults.append(Fault(f"carries the taint {', '.join(taints)}", node.name))
     return faults
+
+
+def _kubelet_check(node: Node, api: Api) -> Callable[[], list[Fault]]:
+    """Ask the kubelet itself, on the way that `exec` and `port-forward` take: what stands in the Node may be old."""
+
+    def check() -> list[Fault]:
+        try:
+            answer = api.get(f"/api/v1/nodes/{node.name}/proxy/healthz")
+        except ApiError as error:
+            return [Fault(f"the kubelet can't be asked: {error}", node.name)]
+        return [] if answer == "ok" else [Fault(f"the kubelet isn't well: {answer}", node.name)]
+
+    return check
 
 
 def _dns_check(machine: Machine) -> Callable[[], list[Fault]]:

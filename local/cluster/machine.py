@@ -1,4 +1,4 @@
-"""Machines from outside: starting one, ending it, asking what runs in it. See machine_init.py for the inside."""
+"""Machines from outside: starting one, ending it, asking what runs in it. See init/ for the inside."""
 
 import json
 import os
@@ -8,15 +8,15 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from ..errors import LocalError
 from .cgroups import CgroupTree
 
-_INIT = Path(__file__).with_name("machine_init.py")
+_INIT = Path(__file__).parent / "init" / "__main__.py"
 _START_TIMEOUT_S = 20.0
+_SPEC, _SERVICES, _STATUS = "machine.json", "services.json", "status.json"
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,7 @@ class Service:
     """What must answer before it is started: `unix:PATH` or `tcp:HOST:PORT`."""
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
     stop_timeout_s: float = 5.0
+    enabled: bool = True
 
 
 @dataclass(frozen=True)
@@ -78,13 +79,22 @@ class Machine:
 
     def start(self, spec: Spec, services: Sequence[Service]) -> None:
         """Start it. What is left of an earlier one is ended first; its folders stay as they are."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._write(_SPEC, asdict(spec))
+        self._write(_SERVICES, [asdict(service) for service in services])
+        self.start_again()
+
+    def start_again(self) -> None:
+        """Start it as it last was, with all its services enabled. Raises LocalError."""
+        spec, services = self._read(_SPEC), self._read(_SERVICES)
+        if spec is None or services is None:
+            raise LocalError(f"{self.name} was never made; `python -m local up` makes it")
         self.cgroups.kill(self.name)
         self.cgroups.remove(self.name)
-        (self.folder / "log").mkdir(parents=True, exist_ok=True)
-        (self.folder / "status.json").unlink(missing_ok=True)
-        procs = [str(path) for path in self.cgroups.create(self.name)]
-        self._write("machine.json", {**asdict(spec), "cgroup_procs": procs})
-        self._write("services.json", [asdict(service) for service in services])
+        (self.folder / "log").mkdir(exist_ok=True)
+        (self.folder / _STATUS).unlink(missing_ok=True)
+        self._write(_SPEC, {**spec, "cgroup_procs": [str(path) for path in self.cgroups.create(self.name)]})
+        self._write(_SERVICES, [{**service, "enabled": True} for service in services])
         try:
             started = subprocess.run(
                 [sys.executable, "-I", "-S", str(_INIT), str(self.folder)],
@@ -100,36 +110,30 @@ class Machine:
         if started.returncode:
             raise LocalError(f"{self.name} can't be started: {started.stderr.strip()}")
 
-    def wanted_services(self) -> dict[str, Any]:
-        """What it is to run, by name, as it was last told."""
-        try:
-            entries: list[dict[str, Any]] = json.loads((self.folder / "services.json").read_text())
-        except (OSError, ValueError):
-            return {}
-        return {entry["name"]: entry for entry in entries}
+    def enabled(self) -> dict[str, bool]:
+        """Its services by name, and whether each is to run."""
+        return {str(service["name"]): bool(service["enabled"]) for service in self._read(_SERVICES) or []}
 
-    def set_services(self, services: Sequence[Service], *, timeout_s: float = 15.0) -> None:
-        """Let it run these and no others; those that stay as they are aren't touched. Waits for the rest to have ended."""
+    def enable(self, service: str, *, on: bool, timeout_s: float = 15.0) -> None:
+        """Let one service run, or not. Returns when it has been started, or has ended. Idempotent."""
         pid = self.running()
-        self._write("services.json", [asdict(service) for service in services])
+        services = self._read(_SERVICES) or []
+        self._write(
+            _SERVICES, [{**each, "enabled": on if each["name"] == service else each["enabled"]} for each in services]
+        )
         os.kill(pid, signal.SIGHUP)
-        names = {service.name for service in services}
         until = time.monotonic() + timeout_s
         while True:
             status = self.status()
-            if set(status.get("services", {})) == names and not status.get("leaving"):
+            if (service in status.get("services", {})) == on and service not in status.get("leaving", ()):
                 return
             if time.monotonic() > until:
-                raise LocalError(f"the services of {self.name} didn't change within {timeout_s:.0f} s: {status}")
+                raise LocalError(f"{service} of {self.name} didn't {'start' if on else 'end'} within {timeout_s:.0f} s")
             time.sleep(0.02)
 
     def status(self) -> dict[str, Any]:
-        """What its process 1 last said of its services: {services: {name: {pid, restarts, last_exit}}, leaving: [name]}."""
-        try:
-            status: dict[str, Any] = json.loads((self.folder / "status.json").read_text())
-        except (OSError, ValueError):
-            return {}
-        return status
+        """What its process 1 last said: {services: {name: {pid, restarts, last_exit}}, leaving: [name]}."""
+        return self._read(_STATUS) or {}
 
     def kill(self) -> None:
         """End it and all that runs in it, at once. Idempotent."""
@@ -138,6 +142,7 @@ class Machine:
             os.kill(pid, signal.SIGKILL)  # The kernel ends every other process of its namespace with it.
         self.cgroups.kill(self.name)
         self.cgroups.remove(self.name)
+        self.cgroups.prune()
         (self.folder / "pid").unlink(missing_ok=True)
 
     def shut_down(self, *, timeout_s: float = 8.0) -> None:
@@ -169,9 +174,16 @@ class Machine:
             raise LocalError(f"`{' '.join(argv)}` in the network of {self.name} failed: {done.stderr.strip()}")
         return done.stdout
 
-    @cached_property
+    @property
     def log(self) -> Path:
         return self.folder / "log"
+
+    def _read(self, name: str) -> Any:
+        """What a file of its folder says, None where there is none or none that can be read."""
+        try:
+            return json.loads((self.folder / name).read_text())
+        except (OSError, ValueError):
+            return None
 
     def _write(self, name: str, content: Any) -> None:
         new = self.folder / f".{name}.new"

@@ -3,19 +3,18 @@
     host ── vk-xxxxxx ═ host ──[ control-plane ]── fabric (a bridge) ── node1 ═ eth0 ──[ node1 ]── one link for each Pod
 
 Everything but the host's end of one link, and the route that comes with its address, is in the machines' namespaces.
-Pods are routed, not bridged: every packet of theirs passes the node's FORWARD chain, where Services and policies are made,
-without a bridge filter that would have to be loaded and set for the whole host.
+Pods are routed, not bridged: every packet of theirs passes the node's FORWARD chain, where Services and policies are
+made, without a bridge filter that would have to be loaded and set for the whole host.
 """
 
 import contextlib
 import json
 import subprocess
-from collections.abc import Iterable
-from ipaddress import IPv4Interface, IPv4Network
+from ipaddress import IPv4Address, IPv4Interface, IPv4Network
 from typing import Any
 
 from ..errors import LocalError
-from .layout import CONTROL_PLANE, FABRIC, PODS, SERVICES, Layout, Node
+from .layout import CONTROL_PLANE, FABRIC, SERVICES, Layout, Node
 from .machine import Machine
 
 _BRIDGE = "fabric"
@@ -34,7 +33,11 @@ def api_side(link: IPv4Network) -> IPv4Interface:
 
 def free_host_link(layout: Layout) -> IPv4Network:
     """A network for the link to the host that the host doesn't know yet."""
-    known = [IPv4Network(route["dst"]) for route in _json(["ip", "-j", "-4", "route", "show", "table", "all"]) if _is_network(route)]
+    known = [
+        IPv4Network(route["dst"])
+        for route in _json(["ip", "-j", "-4", "route", "show", "table", "all"])
+        if _is_network(route)
+    ]
     for link in layout.host_links():
         if not any(link.overlaps(network) for network in known):
             return link
@@ -74,7 +77,9 @@ def make_fabric(layout: Layout, control_plane: Machine) -> None:
         _ip(
             control_plane,
             "link set lo up",
-            f"link add {_BRIDGE} type bridge forward_delay 0",
+            # An address of its own: else the bridge takes the lowest of its ports', another with each new port, and who
+            # has learned the one before sends into the void until its neighbour entry expires, a minute later.
+            f"link add {_BRIDGE} address {_mac(layout.control_plane_address)} type bridge forward_delay 0",
             f"address add {address} dev {_BRIDGE}",
             f"link set {_BRIDGE} up",
             f"route add unreachable default metric {_LAST_RESORT}",
@@ -92,7 +97,8 @@ def link_node(layout: Layout, node: Node, machine: Machine, control_plane: Machi
             _ip(machine, f"link delete {_NODE_DEVICE}")
         _ip(
             control_plane,
-            f"link add {node.name} type veth peer name {_NODE_DEVICE} netns {machine.running()}",
+            f"link add {node.name} type veth"
+            f" peer name {_NODE_DEVICE} address {_mac(node.address)} netns {machine.running()}",
             f"link set {node.name} master {_BRIDGE} up",
         )
         _ip(machine, "link set lo up", f"address add {address} dev {_NODE_DEVICE}", f"link set {_NODE_DEVICE} up")
@@ -115,10 +121,6 @@ def unplug_node(node: Node, control_plane: Machine) -> None:
         _ip(control_plane, f"link delete {node.name}")
 
 
-def machine_of(machines: Iterable[Machine], name: str) -> Machine:
-    return next(machine for machine in machines if machine.name == name)
-
-
 def networks_of(layout: Layout, name: str) -> tuple[str, ...]:
     """All source addresses of what a machine sends: its own and, of a node, its Pods'."""
     if name == CONTROL_PLANE:
@@ -128,6 +130,11 @@ def networks_of(layout: Layout, name: str) -> tuple[str, ...]:
 
 
 _LAST_RESORT = 4278198272
+
+
+def _mac(address: IPv4Address) -> str:
+    """The same for the same address, so that a node that was down is found at once where it was before."""
+    return ":".join(f"{byte:02x}" for byte in (2, 0, *address.packed))
 
 
 def _is_network(route: dict[str, Any]) -> bool:
@@ -170,6 +177,3 @@ def _ip_on_host(*commands: str) -> None:
     )
     if done.returncode:
         raise LocalError(f"the link to the cluster can't be laid: {done.stderr.strip()}")
-
-
-__all__ = ["PODS", "api_side", "free_host_link", "host_side", "link_host", "link_node", "make_fabric", "networks_of"]

@@ -1,4 +1,4 @@
-"""What runs in a node's machine: containerd, the kubelet, kube-proxy, and the firewall that makes network policies. Pure."""
+"""What runs in a node's machine: containerd, the kubelet, kube-proxy, and the firewall of network policies. Pure."""
 
 import json
 import os
@@ -51,12 +51,16 @@ def spec(layout: Layout, node: Node, keep: tuple[str, ...], snapshots: Mapping[s
 def files(layout: Layout, node: Node, sandbox_image: str, cni_folder: Path) -> dict[Path, str]:
     """Configuration files by path."""
     etc = layout.machine_folder(node.name) / "etc"
-    components = {KUBELET: node.name, "kube-proxy": f"kube-proxy-{node.name}", "kube-router": f"kube-router-{node.name}"}
+    components = {
+        KUBELET: node.name,
+        "kube-proxy": f"kube-proxy-{node.name}",
+        "kube-router": f"kube-router-{node.name}",
+    }
     return {
         **{etc / f"{name}.kubeconfig": of_component(layout, user) for name, user in components.items()},
         etc / "cni" / "10-pods.conflist": _cni(node),
         etc / "containerd.toml": containerd_config(sandbox_image, cni_folder, etc / "cni"),
-        etc / "kubelet.yaml": _kubelet_config(layout, node, etc),
+        etc / "kubelet.yaml": _kubelet_config(layout, node),
         etc / "kube-proxy.yaml": _proxy_config(node, etc),
     }
 
@@ -153,7 +157,7 @@ def _cni(node: Node) -> str:
     return json.dumps({"cniVersion": "0.4.0", "name": f"pods-{node.name}", "plugins": [ptp, portmap]}, indent=1)
 
 
-def _kubelet_config(layout: Layout, node: Node, etc: Path) -> str:
+def _kubelet_config(layout: Layout, node: Node) -> str:
     pki = layout.pki
     return _yaml(
         {

@@ -30,10 +30,10 @@ class Identity:
 
 def identities(layout: Layout, api_address: str) -> tuple[Identity, ...]:
     """All certificates of a cluster. `api_address`: where the host reaches the API server."""
-    api_names = ["localhost", "127.0.0.1", str(API_SERVICE), str(layout.control_plane_address), api_address]
-    for name in ("kubernetes", "kubernetes.default", "kubernetes.default.svc"):
-        api_names.append(name)
-    api_names.append(f"kubernetes.default.svc.{CLUSTER_DOMAIN}")
+    api_names = (
+        *("localhost", "127.0.0.1", str(API_SERVICE), str(layout.control_plane_address), api_address),
+        *("kubernetes", "kubernetes.default", "kubernetes.default.svc", f"kubernetes.default.svc.{CLUSTER_DOMAIN}"),
+    )
     kubelets = [
         Identity(node.name, f"system:node:{node.name}", ("system:nodes",), (node.name, str(node.address)))
         for node in layout.nodes
@@ -47,7 +47,7 @@ def identities(layout: Layout, api_address: str) -> tuple[Identity, ...]:
         )
     ]
     return (
-        Identity("apiserver", "kube-apiserver", serves=tuple(api_names)),
+        Identity("apiserver", "kube-apiserver", serves=api_names),
         Identity("apiserver-kubelet-client", "kube-apiserver-kubelet-client", ("system:masters",)),
         Identity("admin", "admin", ("system:masters",)),
         Identity("kube-controller-manager", "system:kube-controller-manager", serves=("localhost", "127.0.0.1")),
@@ -110,7 +110,9 @@ def _make_certificate(
         names = x509.SubjectAlternativeName([_alternative_name(name) for name in identity.serves])
         builder = builder.add_extension(names, critical=False)
     _write(folder / f"{identity.file}.key", _private(key))
-    _write(folder / f"{identity.file}.crt", builder.sign(signer, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
+    _write(
+        folder / f"{identity.file}.crt", builder.sign(signer, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+    )
 
 
 def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:

@@ -1,8 +1,8 @@
 """Container images for the nodes: unpacked once into the cache, and from there on shared by all nodes of all clusters.
 
-Importing an image takes seconds, and each node has its own containerd. So a containerd of its own imports all images
-once; a new node gets copies of its two small databases and hard links to its blobs, and sees the unpacked layers through
-read-only mounts. Nothing can change them there, and the page cache holds them once.
+Importing an image takes seconds, and each node has its own containerd. So one that serves for this alone imports all
+images once; a new node gets copies of its two small databases and hard links to its blobs, and sees the unpacked layers
+through read-only mounts. Nothing can change them there, and the page cache holds them once.
 """
 
 import os
@@ -35,7 +35,7 @@ class Store:
     folder: Path
 
     def seed(self, root: Path) -> None:
-        """Give a new containerd, which will have this folder as its root, all images. Leaves a root that exists alone."""
+        """Give a new containerd, which will have this folder as its root, all images. Leaves one that exists alone."""
         if root.exists():
             return
         new = root.with_name(f".{root.name}.new")

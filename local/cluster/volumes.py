@@ -1,8 +1,6 @@
 """Dynamic volumes: a folder on the node that the scheduler chose, for each claim of the class `local-path`.
 
-Runs as a service of the control plane, by the standard library alone: `volumes.py SETTINGS`, a JSON file with
-
-    {"server": "https://…", "ca": …, "cert": …, "key": …, "provisioner": …, "host_folders": {node: folder}, "node_folder": …}
+Runs as a service of the control plane, by the standard library alone: `volumes.py SETTINGS`, a JSON file of Settings.
 
 The nodes' folders lie on one disk, so that a volume is made and removed at once, without a Pod for it, and also
 while its node is down. A folder is removed when its PersistentVolume is released and its reclaim policy says Delete.
@@ -42,11 +40,11 @@ class Settings:
     """Where each node's volumes are, as this process sees it."""
 
 
-class Conflict(Exception):
+class ConflictError(Exception):
     """The object exists already."""
 
 
-class Gone(Exception):
+class GoneError(Exception):
     """The object, or the point from which to watch, exists no more."""
 
 
@@ -79,14 +77,16 @@ class Client:
         return http.client.HTTPSConnection(host, port, timeout=timeout_s, context=self._context)
 
     @staticmethod
-    def _response(connection: http.client.HTTPSConnection, method: str, path: str, body: Any) -> http.client.HTTPResponse:
+    def _response(
+        connection: http.client.HTTPSConnection, method: str, path: str, body: Any
+    ) -> http.client.HTTPResponse:
         text = None if body is None else json.dumps(body)
         connection.request(method, path, text, {"Content-Type": "application/json"})
         response = connection.getresponse()
         if response.status == 409:
-            raise Conflict(path)
+            raise ConflictError(path)
         if response.status in (404, 410):
-            raise Gone(path)
+            raise GoneError(path)
         if response.status >= 300:
             raise OSError(f"{method} {path}: {response.status} {response.read()[:300]!r}")
         return response
@@ -150,7 +150,7 @@ def provision(client: Client, claim: dict[str, Any], settings: Settings) -> None
     folder.chmod(0o777)
     try:
         client.call("POST", "/api/v1/persistentvolumes", volume)
-    except Conflict:
+    except ConflictError:
         return
     print(f"made {name} for {claim['metadata']['namespace']}/{claim['metadata']['name']}", flush=True)
 
@@ -161,7 +161,7 @@ def remove(client: Client, volume: dict[str, Any], settings: Settings) -> None:
         shutil.rmtree(Path(settings.host_folders[node]) / name, ignore_errors=True)
     try:
         client.call("DELETE", f"/api/v1/persistentvolumes/{name}")
-    except Gone:
+    except GoneError:
         return
     print(f"removed {name}", flush=True)
 
@@ -178,7 +178,7 @@ def follow(client: Client, path: str, handle: Callable[[dict[str, Any]], None]) 
                     break
                 if event["type"] in ("ADDED", "MODIFIED"):
                     handle(event["object"])
-        except Gone:
+        except GoneError:
             continue
         except Exception as error:  # noqa: BLE001  # whatever it was, the next turn lists everything anew
             print(f"{path}: {error!r}", flush=True)

@@ -1,0 +1,1 @@
+"""Process 1 of a machine; see __main__.py."""

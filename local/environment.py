@@ -1,0 +1,61 @@
+"""What a shell needs so that plain `pulumi` and `kubectl` work on the local stack and cluster."""
+
+import os
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+from shlex import quote
+
+from . import paths
+from .tools import Tools
+
+_PROXIES = ("https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY")
+
+
+def exports(tools: Tools, api_address: str) -> dict[str, str]:
+    """The variables that differ from this process's own. Makes what they point to; idempotent."""
+    state = paths.state_dir()
+    (state / "pulumi").mkdir(parents=True, exist_ok=True)
+    variables = {
+        "KUBECONFIG": str(paths.kubeconfig()),
+        "PATH": _in_front(str(tools.bin), os.environ.get("PATH", "")),
+        "PULUMI_BACKEND_URL": f"file://{state / 'pulumi'}",
+        "PULUMI_CONFIG_PASSPHRASE_FILE": str(_passphrase_file(state / "passphrase")),
+        "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
+        "PULUMI_SKIP_UPDATE_CHECK": "true",
+    }
+    if any(os.environ.get(name) for name in _PROXIES):
+        # The cluster's address leads nowhere but to this machine.
+        for name in ("no_proxy", "NO_PROXY"):
+            variables[name] = _in_front(api_address, os.environ.get(name, ""), separator=",")
+    return variables
+
+
+def merged(variables: Mapping[str, str]) -> dict[str, str]:
+    """This process's environment with these variables, for a child."""
+    environment = {**os.environ, **variables}
+    environment.pop("PULUMI_CONFIG_PASSPHRASE", None)  # It would win over the file.
+    return environment
+
+
+def as_shell(variables: Mapping[str, str]) -> str:
+    """Lines for `eval`."""
+    lines = [f"export {name}={quote(value)}" for name, value in variables.items()]
+    return "\n".join([*lines, "unset PULUMI_CONFIG_PASSPHRASE"])
+
+
+def _in_front(first: str, rest: str, separator: str = os.pathsep) -> str:
+    """Once, at the front, however often this is evaluated."""
+    others = [part for part in rest.split(separator) if part and part != first]
+    return separator.join([first, *others])
+
+
+def _passphrase_file(path: Path) -> Path:
+    """What encrypts the secrets of the local stacks; as good as the state folder beside it, and gone with it."""
+    if not path.exists():
+        new = path.with_name(f".{path.name}.new")
+        new.unlink(missing_ok=True)
+        with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(secrets.token_urlsafe(32) + "\n")
+        new.replace(path)
+    return path
