@@ -1,17 +1,145 @@
-"""Carry out a step."""
+"""Carry out steps."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 
+from valkeyctl.dataplane import errors, steps, wire
 from valkeyctl.dataplane.dial import Dialer
+from valkeyctl.dataplane.links import Links
 from valkeyctl.dataplane.model import Endpoint, Member
-from valkeyctl.dataplane.steps import Step
+from valkeyctl.dataplane.session import Command, Session
+from valkeyctl.dataplane.slots import SlotSet
+from valkeyctl.dataplane.steps import Action, Step
+from valkeyctl.dataplane.translate import where
+
+COMMANDS_NEEDED: tuple[str, ...] = (
+    "cluster|nodes",
+    "cluster|info",
+    "cluster|countkeysinslot",
+    "cluster|meet",
+    "cluster|set-config-epoch",
+    "cluster|addslotsrange",
+    "cluster|delslotsrange",
+    "cluster|bumpepoch",
+    "cluster|replicate",
+    "cluster|reset",
+    "cluster|failover",
+    "cluster|forget",
+    "cluster|setslot",
+    "config|get",
+    "config|set",
+    "info",
+)
+"""Every command that observing and applying use: the rights that the operating user needs, and no more."""
+
+# What a server says when a step had taken effect already: it isn't a failure then.
+_TOOK_EFFECT: Mapping[type[Action], tuple[str, ...]] = {
+    steps.SetEpoch: ("already non-zero", "does not know any other node"),
+    steps.Forget: ("Unknown node",),
+}
 
 
 def apply(step: Step, endpoints: Mapping[Member, Endpoint], dialer: Dialer, *, timeout_s: float = 2.0) -> None:
     """Carry out one step at its member. Repeating a step that took effect already is no error.
 
-    Raises `errors.Unreachable`, `errors.Refused` or `errors.ErrorReply`.
+    Addresses are taken from `endpoints` alone. Raises `errors.Unreachable`, `errors.Refused` or `errors.ErrorReply`.
     """
-    raise NotImplementedError
+    with Links(dialer, timeout_s=timeout_s, max_parallel=1) as links:
+        failed = apply_all(links, [step], endpoints)
+    for error in failed.values():
+        raise error
+
+
+def apply_all(
+    links: Links, todo: Sequence[Step], endpoints: Mapping[Member, Endpoint]
+) -> Mapping[Step, errors.ValkeyctlError]:
+    """Carry out steps at all their members at once, those of one member in order and in one round trip.
+
+    Returns the steps that failed, each with its error; one that fails doesn't keep the others from being carried out.
+    """
+    by_member: dict[Member, list[Action]] = defaultdict(list)
+    failed: dict[Step, errors.ValkeyctlError] = {}
+    for step in todo:
+        if isinstance(step, steps.Wait):
+            continue
+        gone = next((m for m in _touched(step) if m not in endpoints), None)
+        if gone is not None:
+            failed[step] = errors.ConnectFailed(f"{gone} has no Pod with an address", where=step.describe())
+        else:
+            by_member[step.member].append(step)
+
+    def talk(session: Session) -> Mapping[Step, errors.ValkeyctlError]:
+        return _carry_out(session, by_member[session.endpoint.member], endpoints)
+
+    for member, told in links.each({member: endpoints[member] for member in by_member}, talk).items():
+        failed.update(dict.fromkeys(by_member[member], told) if isinstance(told, errors.ValkeyctlError) else told)
+    return failed
+
+
+def _carry_out(
+    session: Session, todo: Sequence[Action], endpoints: Mapping[Member, Endpoint]
+) -> Mapping[Step, errors.ValkeyctlError]:
+    commands = [(step, command) for step in todo for command in _commands(step, endpoints)]
+    replies = session.ask([command for _, command in commands])
+    failed: dict[Step, errors.ValkeyctlError] = {}
+    for (step, _), reply in zip(commands, replies, strict=True):
+        if isinstance(reply, errors.ValkeyctlError) and step not in failed and not _took_effect(step, reply):
+            failed[step] = reply
+    for step in list(failed):
+        if isinstance(step, steps.Detach) and _subcommand_unknown(failed[step]):
+            del failed[step]
+            failed.update(_detach_by_reset(session, step))
+    return failed
+
+
+def _commands(step: Action, endpoints: Mapping[Member, Endpoint]) -> list[Command]:  # noqa: PLR0911  (one case a step)
+    match step:
+        case steps.SetEpoch(epoch=epoch):
+            return [("CLUSTER", "SET-CONFIG-EPOCH", epoch)]
+        case steps.AssignSlots(slots=slots, raise_epoch=raise_epoch):
+            assign: Command = ("CLUSTER", "ADDSLOTSRANGE", *_bounds(slots))
+            return [assign, ("CLUSTER", "BUMPEPOCH")] if raise_epoch else [assign]
+        case steps.DropSlots(slots=slots):
+            return [("CLUSTER", "DELSLOTSRANGE", *_bounds(slots))]
+        case steps.Introduce(to=to):
+            return [("CLUSTER", "MEET", endpoints[to].address, endpoints[to].port, endpoints[to].bus_port)]
+        case steps.Replicate(primary_id=primary_id):
+            return [("CLUSTER", "REPLICATE", primary_id)]
+        case steps.Detach():
+            return [("CLUSTER", "REPLICATE", "NO", "ONE")]
+        case steps.Promote():
+            # FORCE: without the primary's consent, which is gone; still voted for by a majority, unlike TAKEOVER.
+            return [("CLUSTER", "FAILOVER", "FORCE")]
+        case steps.Forget(node_id=node_id):
+            return [("CLUSTER", "FORGET", node_id)]
+        case steps.CloseSlot(slot=slot):
+            return [("CLUSTER", "SETSLOT", slot, "STABLE")]
+        case steps.SetNodeTimeout(timeout_ms=timeout_ms):
+            return [("CONFIG", "SET", "cluster-node-timeout", timeout_ms)]
+
+
+def _touched(step: Action) -> tuple[Member, ...]:
+    return (step.member, step.to) if isinstance(step, steps.Introduce) else (step.member,)
+
+
+def _bounds(slots: SlotSet) -> list[int]:
+    return [bound for span in slots.ranges for bound in span]
+
+
+def _took_effect(step: Action, reply: errors.ValkeyctlError) -> bool:
+    return any(text in reply.what for text in _TOOK_EFFECT.get(type(step), ()))
+
+
+def _subcommand_unknown(error: errors.ValkeyctlError) -> bool:
+    return isinstance(error, errors.ErrorReply) and "wrong number of arguments" in error.what
+
+
+def _detach_by_reset(session: Session, step: steps.Detach) -> Mapping[Step, errors.ValkeyctlError]:
+    """Before 9.0 only a soft reset frees a replica. It is refused for whatever isn't a replica (any more)."""
+    told = session.ask([wire.WHO])[0]
+    if not (isinstance(told, bytes) and wire.is_replica(told)):
+        return {step: errors.ErrorReply("it isn't a replica any more", where=where(session.endpoint))}
+    reply = session.ask([("CLUSTER", "RESET", "SOFT")])[0]
+    return {step: reply} if isinstance(reply, errors.ValkeyctlError) else {}

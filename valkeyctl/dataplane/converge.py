@@ -1,13 +1,31 @@
-"""The loop: observe → plan → step → observe again, until the declared state is reached or nothing can be done."""
+"""The loop: observe → plan → steps → observe again, until the declared state is reached or nothing can be done."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 
+from valkeyctl.dataplane import errors
+from valkeyctl.dataplane.apply import apply_all
 from valkeyctl.dataplane.dial import Dialer
-from valkeyctl.dataplane.model import Directory, Spec
-from valkeyctl.dataplane.progress import Progress
-from valkeyctl.dataplane.view import View
+from valkeyctl.dataplane.links import Links
+from valkeyctl.dataplane.model import Directory, Endpoint, Member, Spec
+from valkeyctl.dataplane.observe import MAX_PARALLEL, TIMEOUT_S, observe_over
+from valkeyctl.dataplane.plan import Blocked, Done, Plan, Steps, plan
+from valkeyctl.dataplane.progress import Progress, Teller
+from valkeyctl.dataplane.steps import Step, Wait
+from valkeyctl.dataplane.view import Absent, Outcome, Unreachable, View
+
+FASTEST_S = 0.02
+SLOWEST_S = 0.5
+SETTLE_S = 2.0
+"""For how long a plan has to stay blocked before it is believed: introductions and elections pass through odd states.
+"""
+DIRECTORY_S = 0.2
+"""How long the list of Pods may be used again, so that fast rounds don't ask the API server fifty times a second."""
+TRIES = 5
+"""How often one and the same step may fail with a server's error before the converge calls itself blocked by it."""
 
 
 def converge(
@@ -18,13 +36,141 @@ def converge(
     deadline_s: float,
     progress: Callable[[Progress], None],
     may_go_on: Callable[[], None],
-    timeout_s: float = 2.0,
+    timeout_s: float = TIMEOUT_S,
+    max_parallel: int = MAX_PARALLEL,
 ) -> View:
     """Bring the instance into the declared state; returns the observation that shows it.
 
     Idempotent and resumable: killed at any point, the next run finishes. Writes nothing when all is right already.
-    `may_go_on` is called before every observation and every step, and raises to stop there. `directory` is asked before
-    every observation (briefly cached at most). Raises `errors.Blocked`, `errors.DeadlineExceeded` after `deadline_s`
-    seconds, or what `may_go_on` raises; all that could be done was done before.
+    `may_go_on` is called before every observation and before every step, and raises to stop there. `directory` is asked
+    before every observation (at most `DIRECTORY_S` old). `progress` is called on each change, never more than once a
+    round. Raises `errors.Blocked`, `errors.DeadlineExceeded` after `deadline_s` seconds, or what `may_go_on` and
+    `directory` raise; all that could be done was done before.
     """
-    raise NotImplementedError
+    with Links(dialer, timeout_s=timeout_s, max_parallel=max_parallel) as links:
+        run = _Run(spec, directory, links, may_go_on, Teller(progress), time.monotonic() + deadline_s)
+        return run.until_done()
+
+
+@dataclass
+class _Run:
+    spec: Spec
+    directory: Directory
+    links: Links
+    may_go_on: Callable[[], None]
+    teller: Teller
+    deadline: float
+    endpoints: Mapping[Member, Endpoint] = field(default_factory=dict[Member, Endpoint])
+    endpoints_at: float = float("-inf")
+    missing_since: dict[Member, float] = field(default_factory=dict[Member, float])
+    taken_at: dict[Step, float] = field(default_factory=dict[Step, float])
+    failures: dict[Step, int] = field(default_factory=dict[Step, int])
+    blocked_since: float | None = None
+    pause_s: float = FASTEST_S
+
+    def until_done(self) -> View:
+        last: Plan | None = None
+        while True:
+            self.may_go_on()
+            view = self._look()
+            what = plan(self.spec, view)
+            if isinstance(what, Done):
+                self.teller.say("Ready: Valkey is in the declared state", ())
+                return view
+            if isinstance(what, Blocked):
+                self._wait_blocked(what, view)
+            else:
+                self.blocked_since = None
+                self._take(what, view)
+            self._give_up_when_late(what, view)
+            self._pause(changed=what != last)
+            last = what
+
+    def _look(self) -> View:
+        now = time.monotonic()
+        if now - self.endpoints_at >= DIRECTORY_S or self.missing_since:
+            self.endpoints, self.endpoints_at = self.directory(), now
+        return self._with_times(observe_over(self.links, self.spec, self.endpoints))
+
+    def _with_times(self, view: View) -> View:
+        """Add since when each member has been missing, over all observations of this run."""
+        now = time.monotonic()
+        outcomes: dict[Member, Outcome] = {}
+        for member, outcome in view.outcomes.items():
+            if isinstance(outcome, Absent | Unreachable):
+                since = self.missing_since.setdefault(member, now)
+                outcomes[member] = replace(outcome, for_s=now - since)
+            else:
+                self.missing_since.pop(member, None)
+                outcomes[member] = outcome
+        return View(outcomes)
+
+    def _take(self, what: Steps, view: View) -> None:
+        now = time.monotonic()
+        due = [step for step in what.steps if self._is_due(step, now)]
+        for _ in due:
+            self.may_go_on()
+        failed = apply_all(self.links, due, self.endpoints)
+        self.taken_at.update(dict.fromkeys(due, now))
+        done = [step.describe() for step in due if step not in failed]
+        self.teller.say(_summary(what, view), tuple(wait.describe() for wait in what.waits), new=tuple(done))
+        for step, error in failed.items():
+            self.teller.say(f"{step.describe()}: {error}", tuple(wait.describe() for wait in what.waits))
+            self._count_failure(step, error, view)
+
+    def _is_due(self, step: Step, now: float) -> bool:
+        if isinstance(step, Wait):
+            return False
+        rest_s = max(step.settles_in_s, 0.25 * self.failures.get(step, 0))
+        return now - self.taken_at.get(step, float("-inf")) >= rest_s
+
+    def _count_failure(self, step: Step, error: errors.ValkeyctlError, view: View) -> None:
+        """A server that keeps refusing a step needs a person. One that couldn't be reached shows at the next look."""
+        if isinstance(error, errors.Unreachable):
+            return
+        self.failures[step] = self.failures.get(step, 0) + 1
+        if self.failures[step] >= TRIES:
+            raise errors.Blocked(
+                f"{step.describe()} failed {TRIES} times: {error.what}",
+                where=error.where,
+                remedy=error.remedy,
+                view=view,
+                done=self.teller.done,
+            ) from error
+
+    def _wait_blocked(self, what: Blocked, view: View) -> None:
+        now = time.monotonic()
+        self.blocked_since = self.blocked_since or now
+        self.teller.say(f"Blocked: {what.reason}", ())
+        if now - self.blocked_since >= SETTLE_S:
+            raise errors.Blocked(what.reason, remedy=what.remedy, view=view, done=self.teller.done)
+
+    def _give_up_when_late(self, what: Plan, view: View) -> None:
+        if time.monotonic() < self.deadline:
+            return
+        waits = [wait.describe() for wait in what.waits] if isinstance(what, Steps) else []
+        blocked = what.blocked if isinstance(what, Steps) else what
+        missing = "; ".join(waits[:10]) or "; ".join(what.describe()[:10] if isinstance(what, Steps) else ())
+        parts = [missing, blocked.reason if isinstance(blocked, Blocked) else ""]
+        raise errors.DeadlineExceeded(
+            f"the declared state wasn't reached in time. {'. '.join(part for part in parts if part)}",
+            where=self.spec.instance,
+            remedy=blocked.remedy if isinstance(blocked, Blocked) else "",
+            view=view,
+            done=self.teller.done,
+        )
+
+    def _pause(self, *, changed: bool) -> None:
+        """Look again at once after a change, and ever less often while nothing happens."""
+        self.pause_s = FASTEST_S if changed else min(SLOWEST_S, self.pause_s * 1.1)
+        time.sleep(max(0.0, min(self.pause_s, self.deadline - time.monotonic())))
+
+
+def _summary(what: Steps, view: View) -> str:
+    present = f"{len(view.nodes)} of {len(view.outcomes)} members answer"
+    actions = sum(1 for step in what.steps if not isinstance(step, Wait))
+    if actions:
+        return f"{present}; {actions} steps"
+    first = what.waits[0].describe() if what.waits else ""
+    more = f" and {len(what.waits) - 1} more" if len(what.waits) > 1 else ""
+    return f"{present}; {first}{more}"

@@ -4,8 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from valkeyctl.dataplane.findings import Findings
+from valkeyctl.dataplane.knowledge import Knowledge
 from valkeyctl.dataplane.model import Member, Spec
-from valkeyctl.dataplane.steps import Step
+from valkeyctl.dataplane.plan_agreement import await_agreement, await_members
+from valkeyctl.dataplane.plan_forget import forget_the_gone
+from valkeyctl.dataplane.plan_guard import refuse_foreign
+from valkeyctl.dataplane.plan_introduce import introduce_members
+from valkeyctl.dataplane.plan_replicas import attach_replicas
+from valkeyctl.dataplane.plan_slots import assign_slots, close_open_slots, refuse_moves, settle_claims
+from valkeyctl.dataplane.plan_timeout import restore_node_timeouts
+from valkeyctl.dataplane.shards import Problem, decide_shards
+from valkeyctl.dataplane.steps import Step, Wait
 from valkeyctl.dataplane.view import View
 
 
@@ -25,9 +35,18 @@ class Blocked:
 
 @dataclass(frozen=True)
 class Steps:
-    """What to do now. Any part of it may be carried out and the rest left: the state in between is safe."""
+    """What to do now. Any part of it may be carried out and the rest left: the state in between is safe.
+
+    `blocked` is what will be left for a person when all else is done.
+    """
 
     steps: tuple[Step, ...]
+    blocked: Blocked | None = None
+
+    @property
+    def waits(self) -> tuple[Wait, ...]:
+        """What there is only to wait for."""
+        return tuple(step for step in self.steps if isinstance(step, Wait))
 
     def describe(self) -> tuple[str, ...]:
         """One line for a person per step."""
@@ -40,7 +59,36 @@ Plan = Done | Blocked | Steps
 def plan(spec: Spec, view: View) -> Plan:
     """What to do next to get from what was seen to what is declared. Pure and deterministic; Done at the goal.
 
-    Steps are those that can be taken from this view; after them the caller observes and plans again. Blocked only when
-    nothing else is left to do or to wait for.
+    Steps are those that can be taken from this view; after them the caller observes and plans again. What can't be
+    decided or repaired in one shard keeps nothing from being done in the others (report C9). Blocked only when nothing
+    else is left to do or to wait for.
     """
-    raise NotImplementedError
+    k = Knowledge(spec, view)
+    found = Findings()
+    refuse_foreign(k, found)
+    if found.problems:
+        return _blocked(found.problems)
+    shards = decide_shards(k)
+    await_members(k, found)
+    settle_claims(k, shards, found)
+    assign_slots(k, shards, found)
+    introduce_members(k, found)
+    attach_replicas(k, shards, found)
+    forget_the_gone(k, shards, found)
+    close_open_slots(k, found)
+    refuse_moves(k, found)
+    restore_node_timeouts(k, found)
+    await_agreement(k, shards, found)
+    blocked = _blocked(found.problems) if found.problems else None
+    if found.steps or found.waits:
+        return Steps((*found.steps, *found.waits), blocked)
+    if blocked:
+        return blocked
+    return Steps(tuple(found.symptoms)) if found.symptoms else Done()
+
+
+def _blocked(problems: list[Problem]) -> Blocked:
+    distinct = list(dict.fromkeys(problems))
+    members = sorted({member for problem in distinct for member in problem.members})
+    remedies = dict.fromkeys(problem.remedy for problem in distinct if problem.remedy)
+    return Blocked("; ".join(problem.reason for problem in distinct), " ".join(remedies), tuple(members))

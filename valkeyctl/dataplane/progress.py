@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -18,3 +20,21 @@ class Progress:
     new: tuple[str, ...] = ()
     done: tuple[str, ...] = ()
     waiting: tuple[str, ...] = ()
+
+
+@dataclass
+class Teller:
+    """Passes changes on, and nothing that was told just before."""
+
+    listener: Callable[[Progress], None]
+    done: tuple[str, ...] = ()
+    _began: float = field(default_factory=time.monotonic)
+    _last: tuple[str, tuple[str, ...]] = ("", ())
+
+    def say(self, text: str, waiting: tuple[str, ...], *, new: tuple[str, ...] = ()) -> None:
+        """Tell where things stand; silent when nothing is new."""
+        if not new and (text, waiting) == self._last:
+            return
+        self._last = (text, waiting)
+        self.done += new
+        self.listener(Progress(time.monotonic() - self._began, text, new, self.done, waiting))

@@ -1,22 +1,166 @@
-"""The steps of a plan: frozen records that say what to do at which member, and describe themselves."""
+"""The steps of a plan: frozen records that say what to do at which member, and describe themselves.
+
+`member` is where a step is carried out. `settles_in_s` is how long its effect may take to show: a converge doesn't
+repeat the very same step before that.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from valkeyctl.dataplane.model import Member
+from valkeyctl.dataplane.slots import SlotSet
+
+
+@dataclass(frozen=True)
+class SetEpoch:
+    """Give a node that knows no other its config epoch, so that no two primaries ever have to sort out equal ones."""
+
+    member: Member
+    epoch: int
+    settles_in_s: ClassVar[float] = 0.0
+
+    def describe(self) -> str:
+        """One line for a person."""
+        return f"{self.member}: set config epoch {self.epoch}"
+
+
+@dataclass(frozen=True)
+class AssignSlots:
+    """Give slots that nobody owns to a primary.
+
+    `raise_epoch` makes its claim the newest of all, so that it outweighs what is remembered of a lost owner.
+    """
+
+    member: Member
+    slots: SlotSet
+    raise_epoch: bool = False
+    settles_in_s: ClassVar[float] = 0.0
+
+    def describe(self) -> str:
+        """One line for a person."""
+        return f"{self.member}: assign slots {self.slots}"
+
+
+@dataclass(frozen=True)
+class DropSlots:
+    """Take slots from a node that holds no key, because another node owns them or is to own them."""
+
+    member: Member
+    slots: SlotSet
+    settles_in_s: ClassVar[float] = 0.0
+
+    def describe(self) -> str:
+        """One line for a person."""
+        return f"{self.member}: drop its empty claim to slots {self.slots}"
+
+
+@dataclass(frozen=True)
+class Introduce:
+    """Make two members known to each other, at the address that `to` has now."""
+
+    member: Member
+    to: Member
+    settles_in_s: ClassVar[float] = 1.0
+
+    def describe(self) -> str:
+        """One line for a person."""
+        return f"{self.member}: meet {self.to}"
+
+
+@dataclass(frozen=True)
+class Replicate:
+    """Make a member a replica of its shard's primary."""
+
+    member: Member
+    primary: Member
+    primary_id: str
+    settles_in_s: ClassVar[float] = 0.0
+
+    def describe(self) -> str:
+        """One line for a person."""
+        return f"{self.member}: replicate {self.primary}"
+
+
+@dataclass(frozen=True)
+class Detach:
+    """Make a replica, whose primary lives elsewhere and keeps the data, an empty primary."""
+
+    member: Member
+    settles_in_s: ClassVar[float] = 1.0
+
+    def describe(self) -> str:
+        """One line for a person."""
+        return f"{self.member}: stop replicating a node of another shard"
+
+
+@dataclass(frozen=True)
+class Promote:
+    """Have the primaries elect a replica whose primary is gone for good, where the replica would not ask for it."""
+
+    member: Member
+    settles_in_s: ClassVar[float] = 6.0
+
+    def describe(self) -> str:
+        """One line for a person."""
+        return f"{self.member}: ask to be elected primary, its primary is gone"
+
+
+@dataclass(frozen=True)
+class Forget:
+    """Remove a node that exists no more from a member's table. `who` names it for people."""
+
+    member: Member
+    node_id: str
+    who: str
+    settles_in_s: ClassVar[float] = 0.0
+
+    def describe(self) -> str:
+        """One line for a person."""
+        return f"{self.member}: forget {self.who} ({self.node_id[:8]})"
+
+
+@dataclass(frozen=True)
+class CloseSlot:
+    """Return an open slot to stable, where no key has moved."""
+
+    member: Member
+    slot: int
+    settles_in_s: ClassVar[float] = 0.0
+
+    def describe(self) -> str:
+        """One line for a person."""
+        return f"{self.member}: close slot {self.slot}"
+
+
+@dataclass(frozen=True)
+class SetNodeTimeout:
+    """Set the live `cluster-node-timeout`: short while an empty node waits to serve its first slots, or as declared."""
+
+    member: Member
+    timeout_ms: int
+    settles_in_s: ClassVar[float] = 0.0
+
+    def describe(self) -> str:
+        """One line for a person."""
+        return f"{self.member}: set the node timeout to {self.timeout_ms} ms"
 
 
 @dataclass(frozen=True)
 class Wait:
-    """Nothing to do but to look again: the servers are at it themselves."""
+    """Nothing to do but to look again: the servers, or Kubernetes, are at it themselves."""
 
     member: Member
     what: str
+    settles_in_s: ClassVar[float] = 0.0
 
     def describe(self) -> str:
         """One line for a person."""
-        return f"wait until {self.what}"
+        return f"{self.member}: wait until {self.what}"
 
 
-Step = Wait
+Action = (
+    SetEpoch | AssignSlots | DropSlots | Introduce | Replicate | Detach | Promote | Forget | CloseSlot | SetNodeTimeout
+)
+Step = Action | Wait

@@ -157,3 +157,9 @@ class View:
     def member_of_id(self) -> Mapping[str, Member]:
         """Which member has a node id now, of those that answered."""
         return {n.node_id: m for m, n in self.nodes.items()}
+
+    @cached_property
+    def domains(self) -> frozenset[str]:
+        """What follows the first label in the names of the members' Pods: the instance's own DNS domain."""
+        hosts = (o.endpoint.host for o in self.outcomes.values() if not isinstance(o, Absent))
+        return frozenset(host.partition(".")[2] for host in hosts)

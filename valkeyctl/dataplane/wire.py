@@ -17,8 +17,9 @@ from valkeyctl.dataplane.session import Command
 from valkeyctl.dataplane.slots import EMPTY, SlotSet, union
 from valkeyctl.dataplane.view import NodeView, Peer, ReplicaLink, Role
 
+WHO: Command = ("CLUSTER", "NODES")
 OBSERVATION: tuple[Command, ...] = (
-    ("CLUSTER", "NODES"),
+    WHO,
     ("CLUSTER", "INFO"),
     ("INFO", "server", "replication", "persistence", "keyspace"),
 )
@@ -67,6 +68,11 @@ def node_view(endpoint: Endpoint, replies: Sequence[bytes], node_timeout: object
         importing=nodes.importing,
         node_timeout_ms=_config_number(node_timeout),
     )
+
+
+def is_replica(told: bytes) -> bool:
+    """Whether a server calls itself a replica in its answer to WHO."""
+    return _nodes(told.decode()).myself.role is Role.REPLICA
 
 
 def count_keys(slot: int) -> Command:

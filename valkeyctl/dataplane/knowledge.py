@@ -1,0 +1,176 @@
+"""What follows from one view, for all rules alike: who owns which slots, who is gone, who may vote, what to aim at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from valkeyctl.dataplane.ghosts import Ghost, Kind, find_ghosts
+from valkeyctl.dataplane.model import Member, Spec
+from valkeyctl.dataplane.slots import EMPTY, Layout, SlotSet, planned_layout, union
+from valkeyctl.dataplane.view import NodeView, Role, View
+
+PATIENCE_S = 10.0
+"""How long a member that nobody knows is waited for before the others go on without it."""
+
+
+@dataclass(frozen=True)
+class Knowledge:
+    """A view with what follows from it. Everything is computed once, when first asked for."""
+
+    spec: Spec
+    view: View
+
+    @property
+    def nodes(self) -> Mapping[Member, NodeView]:
+        """The members that answered."""
+        return self.view.nodes
+
+    @cached_property
+    def ghosts(self) -> tuple[Ghost, ...]:
+        """Nodes that members tell of and that aren't members who answered."""
+        return find_ghosts(self.spec, self.view)
+
+    @cached_property
+    def ghost_of_id(self) -> Mapping[str, Ghost]:
+        """The ghosts by id."""
+        return {ghost.node_id: ghost for ghost in self.ghosts}
+
+    @cached_property
+    def owned(self) -> Mapping[Member, SlotSet]:
+        """The slots of each answering primary, as it says itself; where two claim a slot, the newer epoch has it.
+
+        That is how the servers themselves decide, once they hear of each other.
+        """
+        claimants = [n for n in self.nodes.values() if n.role is Role.PRIMARY and n.slots]
+        claimants.sort(key=lambda n: (n.config_epoch, n.node_id), reverse=True)
+        taken, owned = 0, dict[Member, SlotSet]()
+        for node in claimants:
+            mine = SlotSet(node.slots.bits & ~taken)
+            taken |= mine.bits
+            if mine:
+                owned[node.member] = mine
+        return owned
+
+    @cached_property
+    def disputes(self) -> tuple[tuple[NodeView, NodeView, SlotSet], ...]:
+        """Pairs of primaries, neither of which knows the other, that both claim some slots: those slots, by pair.
+
+        Among nodes that know each other there is no dispute: the newer epoch wins, and they settle it by themselves.
+        """
+        claimants = [n for n in self.nodes.values() if n.role is Role.PRIMARY and n.slots]
+        return tuple(
+            (one, other, one.slots & other.slots)
+            for i, one in enumerate(claimants)
+            for other in claimants[i + 1 :]
+            if one.slots.bits & other.slots.bits and one.node_id not in other.peers and other.node_id not in one.peers
+        )
+
+    @cached_property
+    def lost(self) -> Mapping[str, SlotSet]:
+        """Slots that no answering primary owns and that are remembered to be a ghost's, by its id."""
+        taken, lost = union(self.owned.values()).bits, dict[str, SlotSet]()
+        for ghost in sorted(self.ghosts, key=lambda g: (g.config_epoch, g.node_id), reverse=True):
+            mine = SlotSet(ghost.claims.bits & ~taken)
+            taken |= mine.bits
+            if mine:
+                lost[ghost.node_id] = mine
+        return lost
+
+    @cached_property
+    def free(self) -> SlotSet:
+        """Slots that nobody owns, nor is remembered to have owned."""
+        return SlotSet.all() - union(self.owned.values()) - union(self.lost.values())
+
+    @cached_property
+    def any_keys(self) -> bool:
+        """Whether any answering member holds a key."""
+        return any(node.keys for node in self.nodes.values())
+
+    @cached_property
+    def shard_of_ghost(self) -> Mapping[str, int]:
+        """The shard that each ghost with lost slots belongs to: by its name, its followers, or its slots."""
+        return {node_id: self._shard_of(self.ghost_of_id[node_id], slots) for node_id, slots in self.lost.items()}
+
+    @cached_property
+    def held(self) -> Layout:
+        """The slots of each shard: those its members own, those a lost member owned, those others believe it owns."""
+        held = [EMPTY] * self.spec.shards
+        for member, slots in self.owned.items():
+            held[member.shard] |= slots
+        for node_id, slots in self.lost.items():
+            held[self.shard_of_ghost[node_id]] |= slots
+        for shard, slots in enumerate(self._believed):
+            held[shard] |= slots
+        return tuple(held)
+
+    @cached_property
+    def target(self) -> Layout:
+        """The layout to aim at: as declared, or the fewest slots away from what is found."""
+        spec = self.spec
+        if spec.explicit or all(held.issubset(slots) for held, slots in zip(self.held, spec.layout, strict=True)):
+            return spec.layout
+        return planned_layout(spec.shards, self.held)
+
+    @cached_property
+    def elector_ids(self) -> frozenset[str]:
+        """All primaries with slots, present or not: they vote."""
+        return frozenset({self.nodes[m].node_id for m in self.owned} | set(self.lost))
+
+    @cached_property
+    def majority_possible(self) -> bool:
+        """Whether those that answer, or may come back, are a majority of the voters."""
+        gone = sum(1 for node_id in self.lost if self.ghost_of_id[node_id].kind is Kind.GONE)
+        return len(self.elector_ids) - gone > len(self.elector_ids) // 2
+
+    @cached_property
+    def unheard(self) -> tuple[Member, ...]:
+        """Members that didn't answer and that nobody tells of: what they hold is unknown."""
+        told = {ghost.member for ghost in self.ghosts if ghost.kind is Kind.AWAY}
+        return tuple(member for member in self.view.missing if member not in told)
+
+    @cached_property
+    def must_wait_for(self) -> tuple[Member, ...]:
+        """Of those, the ones without which no slot may be given away: they may own it, or hold its data."""
+        if self.spec.formed and not self.spec.accept_data_loss:
+            return self.unheard
+        return tuple(m for m in self.unheard if self.view.missing[m].for_s < PATIENCE_S)
+
+    @cached_property
+    def loss_accepted(self) -> bool:
+        """Whether slots whose every copy is gone may be given to nodes without their data.
+
+        A person said so, or nobody can have relied on them: the instance was never Ready and holds no key.
+        """
+        return self.spec.accept_data_loss or not (self.spec.formed or self.any_keys)
+
+    @cached_property
+    def newest_epoch(self) -> int:
+        """The newest epoch that anybody knows of."""
+        peers = (peer.config_epoch for node in self.nodes.values() for peer in node.peers.values())
+        return max(max((n.current_epoch for n in self.nodes.values()), default=0), max(peers, default=0))
+
+    @cached_property
+    def _believed(self) -> Layout:
+        """Slots that nobody owns any more and that others still believe to be an answering primary's, by its shard."""
+        free = self.free
+        believed = [EMPTY] * self.spec.shards
+        if not free:
+            return tuple(believed)
+        owners = self.view.member_of_id
+        for node in self.nodes.values():
+            for node_id, peer in node.peers.items():
+                if node_id in owners and peer.slots.bits & free.bits:
+                    mine = peer.slots & free
+                    believed[owners[node_id].shard] |= mine
+                    free -= mine
+        return tuple(believed)
+
+    def _shard_of(self, ghost: Ghost, slots: SlotSet) -> int:
+        if ghost.member is not None and ghost.member.shard < self.spec.shards:
+            return ghost.member.shard
+        followers = [m for m, n in self.nodes.items() if n.primary_id == ghost.node_id]
+        if followers:
+            return min(followers).shard
+        return max(range(self.spec.shards), key=lambda s: len(self.spec.layout[s] & slots))

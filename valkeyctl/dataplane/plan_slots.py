@@ -1,0 +1,150 @@
+"""Who owns which slots: settle double claims, give away what nobody owns, close what is open; never move keys."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from valkeyctl.dataplane.findings import Findings
+from valkeyctl.dataplane.ghosts import Kind
+from valkeyctl.dataplane.knowledge import Knowledge
+from valkeyctl.dataplane.model import Member
+from valkeyctl.dataplane.plan_timeout import hasten
+from valkeyctl.dataplane.shards import Shard
+from valkeyctl.dataplane.slots import SlotSet, union
+from valkeyctl.dataplane.steps import AssignSlots, CloseSlot, DropSlots, SetEpoch
+from valkeyctl.dataplane.view import NodeView, Role
+
+NO_MOVES = "moving slots between shards is not supported yet"
+
+
+def settle_claims(k: Knowledge, shards: Sequence[Shard], found: Findings) -> None:
+    """Let one of two owners go where that loses nothing: the one without any key."""
+    for one, other, slots in k.disputes:
+        if one.keys and other.keys:
+            found.refuse(
+                f"{one.member} and {other.member} don't know each other, both claim slots {slots}, and both hold keys",
+                "Look at both, and empty the one (FLUSHALL) whose keys aren't wanted.",
+                one.member,
+                other.member,
+            )
+        else:
+            loser = min(one, other, key=lambda n: (n.keys, k.target[n.member.shard] & slots == slots, n.config_epoch))
+            found.do(DropSlots(loser.member, slots))
+    for shard in shards:
+        for node in shard.nodes:
+            if shard.primary is None or node is shard.primary or node.member not in k.owned:
+                continue
+            if node.keys:
+                found.refuse(
+                    f"shard {shard.index}: {shard.primary.member} and {node.member} both own slots and hold keys",
+                    f"{NO_MOVES.capitalize()}: move the slots of one to the other (valkey-cli --cluster reshard).",
+                    shard.primary.member,
+                    node.member,
+                )
+            elif not k.disputes:
+                found.do(DropSlots(node.member, k.owned[node.member]))
+
+
+def assign_slots(k: Knowledge, shards: Sequence[Shard], found: Findings) -> None:
+    """Give each shard's primary the planned slots that nobody owns.
+
+    Never slots that a member which hasn't answered may own, nor those of a lost owner while somebody may take over from
+    it, or without consent where keys may be gone for good.
+    """
+    given_up = frozenset[str]().union(*(shard.given_up for shard in shards))
+    to_give = k.free | union(k.lost[node_id] for node_id in given_up)
+    epoch = k.newest_epoch
+    for shard in shards:
+        slots = k.target[shard.index] & to_give
+        if shard.waits_for:
+            found.wait(k.spec.shard_members(shard.index)[0], shard.waits_for)
+        if shard.problem is not None:
+            found.problems.append(shard.problem)
+        if not slots or shard.primary is None:
+            continue
+        if k.must_wait_for:
+            names = ", ".join(map(str, k.must_wait_for))
+            found.wait(shard.primary.member, f"{names} answers: it may own slots {slots}")
+            continue
+        primary = shard.primary
+        if not primary.peers and primary.config_epoch == 0:
+            epoch += 1
+            hasten(k, primary, found)
+            found.do(SetEpoch(primary.member, epoch))
+            found.do(AssignSlots(primary.member, slots))
+        else:
+            _assign_in_a_cluster(k, primary, slots, found)
+
+
+def _assign_in_a_cluster(k: Knowledge, primary: NodeView, slots: SlotSet, found: Findings) -> None:
+    """Assign what the primary itself believes to be free; first let it drop beliefs that are out of date."""
+    owners = k.view.member_of_id
+    stale = {node_id: peer.slots & slots for node_id, peer in primary.peers.items() if peer.slots.bits & slots.bits}
+    outdated = union(believed for node_id, believed in stale.items() if node_id in owners)
+    if outdated:
+        found.do(DropSlots(primary.member, outdated))
+    ready = slots - union(stale.values())
+    if ready:
+        if not primary.slots and not primary.keys:
+            hasten(k, primary, found)
+        found.do(AssignSlots(primary.member, ready, raise_epoch=True))
+    if stale:
+        found.symptom(primary.member, f"it forgets the former owner of slots {union(stale.values())}")
+
+
+def refuse_moves(k: Knowledge, found: Findings) -> None:
+    """Say which slots would have to move between shards that are alive."""
+    for shard, target in enumerate(k.target):
+        owners = [member for member in k.owned if member.shard == shard]
+        misplaced = union(k.owned[member] for member in owners) - target
+        if not misplaced:
+            continue
+        receivers = [s for s, wanted in enumerate(k.target) if wanted & misplaced]
+        found.refuse(
+            f"shard {shard} owns slots {misplaced} that are declared for shard {', '.join(map(str, receivers))}; "
+            f"{NO_MOVES}",
+            "Declare the present layout under `slots`, or move the slots yourself (valkey-cli --cluster reshard).",
+            *owners,
+        )
+
+
+def close_open_slots(k: Knowledge, found: Findings) -> None:
+    """Return open slots to stable on every node, replicas too (reports C4, C18); only where no key has moved."""
+    openers: dict[int, list[NodeView]] = {}
+    for node in k.nodes.values():
+        for slot in (*node.migrating, *node.importing):
+            openers.setdefault(slot, []).append(node)
+    for slot in sorted(openers):
+        _close(k, slot, openers[slot], found)
+
+
+def _close(k: Knowledge, slot: int, openers: Sequence[NodeView], found: Findings) -> None:
+    owner = next((member for member, slots in k.owned.items() if slot in slots), None)
+    others = {other for node in openers for other in (node.migrating.get(slot), node.importing.get(slot)) if other}
+    away = [k.ghost_of_id[i] for i in sorted(others) if i in k.ghost_of_id and k.ghost_of_id[i].kind is Kind.AWAY]
+    first = min(node.member for node in openers)
+    if owner is None or away:
+        found.wait(first, f"{away[0] if away else 'an owner'} answers: slot {slot} is open")
+        return
+    strays = [
+        node.member
+        for node in k.nodes.values()
+        if node.member != owner and node.primary_id == "" and node.open_slot_keys.get(slot, 0)
+    ]
+    if strays:
+        found.refuse(
+            f"slot {slot} is half moved: {owner} owns it and {', '.join(map(str, strays))} holds keys of it",
+            f"{NO_MOVES.capitalize()}: finish or undo the move (valkey-cli --cluster fix).",
+            owner,
+            *strays,
+        )
+        return
+    for member in sorted({_where_to_close(k, node) for node in openers}):
+        found.do(CloseSlot(member, slot))
+
+
+def _where_to_close(k: Knowledge, node: NodeView) -> Member:
+    """Before 9.0 a replica refuses to close a slot itself and does it when its primary does."""
+    upstream = k.view.member_of_id.get(node.primary_id)
+    refuses = node.role is Role.REPLICA and int(node.version.partition(".")[0]) < 9
+    return upstream if refuses and upstream is not None else node.member

@@ -1,0 +1,133 @@
+"""Who a shard's primary is, or is to be: found by asking, never by ordinal, which only breaks ties (report C7)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from valkeyctl.dataplane.ghosts import Ghost, Kind
+from valkeyctl.dataplane.knowledge import Knowledge
+from valkeyctl.dataplane.model import Member
+from valkeyctl.dataplane.view import NodeView, Role
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What only a person can decide."""
+
+    reason: str
+    remedy: str
+    members: tuple[Member, ...] = ()
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One shard as it stands.
+
+    `nodes` are its members that answered. `primary` is the one that owns slots, or the one that is to get them; None
+    while that can't be said: then `waits_for` tells what decides it, or `problem` why nothing will. `heirs` are
+    replicas with a copy of a primary that is gone. `given_up` are the ids of lost owners that nobody can take over
+    from and whose slots may go to others.
+    """
+
+    index: int
+    nodes: tuple[NodeView, ...]
+    primary: NodeView | None = None
+    waits_for: str = ""
+    problem: Problem | None = None
+    heirs: tuple[NodeView, ...] = ()
+    given_up: frozenset[str] = frozenset()
+
+
+def has_copy(node: NodeView) -> bool:
+    """Whether a replica has, or may have, data of its primary: it has been in sync since it started, or holds keys."""
+    return node.keys > 0 or (node.link is not None and node.link.was_up)
+
+
+def decide_shards(k: Knowledge) -> tuple[Shard, ...]:
+    """Every declared shard as it stands."""
+    return tuple(_decide(k, shard) for shard in range(k.spec.shards))
+
+
+def _decide(k: Knowledge, index: int) -> Shard:
+    nodes = tuple(k.nodes[m] for m in k.spec.shard_members(index) if m in k.nodes)
+    owners = [node for node in nodes if node.member in k.owned]
+    lost = [k.ghost_of_id[node_id] for node_id, shard in k.shard_of_ghost.items() if shard == index]
+    if owners:
+        primary = max(owners, key=lambda n: (n.keys, len(k.owned[n.member]), -n.member.ordinal))
+        given_up = frozenset(ghost.node_id for ghost in lost if _stands_in_the_way(k, index, nodes, ghost) is None)
+        return Shard(index, nodes, primary, given_up=given_up)
+    for ghost in lost:
+        undecided = _stands_in_the_way(k, index, nodes, ghost)
+        if undecided is not None:
+            return undecided
+    followers = _followers(k)
+    candidates = [node for node in nodes if node.role is Role.PRIMARY]
+    primary = max(candidates, key=lambda n: (n.keys, followers.get(n.node_id, 0), -n.member.ordinal), default=None)
+    return Shard(index, nodes, primary, given_up=frozenset(ghost.node_id for ghost in lost))
+
+
+def _stands_in_the_way(k: Knowledge, index: int, nodes: tuple[NodeView, ...], ghost: Ghost) -> Shard | None:
+    """Why the slots of a lost owner can't be given to another node now; None when they can."""
+    if ghost.kind is Kind.UNDECLARED:
+        return Shard(index, nodes, problem=_on_undeclared(k, ghost))
+    if ghost.kind is Kind.AWAY and ghost.seen_alive:
+        return Shard(index, nodes, waits_for=f"{ghost} answers; the others reach it")
+    heirs = tuple(n for n in k.nodes.values() if n.primary_id == ghost.node_id and has_copy(n))
+    if heirs and not k.majority_possible:
+        return Shard(index, nodes, problem=_no_majority(k, ghost), heirs=heirs)
+    if heirs:
+        names = " or ".join(str(n.member) for n in heirs)
+        return Shard(index, nodes, waits_for=f"{names} takes over from {ghost}", heirs=heirs)
+    waits_for = _may_still_come(k, ghost)
+    if waits_for:
+        return Shard(index, nodes, waits_for=waits_for)
+    return None if k.loss_accepted else Shard(index, nodes, problem=_data_gone(k, ghost))
+
+
+def _may_still_come(k: Knowledge, ghost: Ghost) -> str:
+    """What may still bring back a lost owner, or a copy of it; "" when nothing can."""
+    if ghost.kind is Kind.AWAY:
+        return f"{ghost} comes back; no copy of its data answers"
+    away = [g for g in k.ghosts if g.kind is Kind.AWAY and _follows(g, ghost)]
+    if away:
+        return f"{away[0]} comes back; it may have the only copy of the data of {ghost}"
+    # It is remembered under the name of a member that has another id now. Until the others miss it too, it may live.
+    return f"the others notice that {ghost} is gone" if ghost.seen_alive else ""
+
+
+def _follows(replica: Ghost, primary: Ghost) -> bool:
+    return any(peer.primary_id == primary.node_id for peer in replica.told_by.values())
+
+
+def _followers(k: Knowledge) -> Mapping[str, int]:
+    counts: dict[str, int] = {}
+    for node in k.nodes.values():
+        if node.primary_id:
+            counts[node.primary_id] = counts.get(node.primary_id, 0) + 1
+    return counts
+
+
+def _on_undeclared(k: Knowledge, ghost: Ghost) -> Problem:
+    return Problem(
+        f"slots {k.lost[ghost.node_id]} are on {ghost}, which isn't declared",
+        "Declare as many shards and replicas as before; moving slots between shards is not supported yet.",
+    )
+
+
+def _no_majority(k: Knowledge, ghost: Ghost) -> Problem:
+    gone = sum(1 for node_id in k.lost if k.ghost_of_id[node_id].kind is Kind.GONE)
+    return Problem(
+        f"{gone} of {len(k.elector_ids)} primaries are gone for good, so that no majority can elect a new one "
+        f"for {ghost}",
+        "Bring the Pods back with their volumes; taking over without a majority is not supported yet.",
+    )
+
+
+def _data_gone(k: Knowledge, ghost: Ghost) -> Problem:
+    shard = k.shard_of_ghost[ghost.node_id]
+    return Problem(
+        f"shard {shard}: {ghost} is gone and so is every copy of its data; slots {k.lost[ghost.node_id]} have no owner",
+        "Bring a Pod of the shard back with its volume, or consent to losing its data, so that empty nodes take over.",
+        k.spec.shard_members(shard),
+    )
