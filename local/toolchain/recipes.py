@@ -57,7 +57,7 @@ class Recipe:
     """Installed beside the program."""
     static: bool = False
     """Without the C library, for a container image that hasn't got one."""
-    cost_s: int = field(default=0, compare=False)
+    cost_s: int = field(default=0, repr=False, compare=False)
     """About how long a build from nothing takes on two cores: the longest go first."""
 
     @property
