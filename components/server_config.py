@@ -15,7 +15,7 @@ ConfigValue = str | int | bool | tuple[str | int, ...] | list[str | int]
 _CLASSES = ("normal", "replica", "pubsub")
 _EVENTS = "Ag$lshzxeKEtmdn"
 #: Settings whose value is several words in the server's file, so that it can't be put in quotes as a whole.
-SEVERAL_WORDS = frozenset({"save", "client-output-buffer-limit", "latency-tracking-info-percentiles"})
+SEVERAL_WORDS = frozenset({"bind", "save", "client-output-buffer-limit", "latency-tracking-info-percentiles"})
 
 #: The server's old names of settings that it has under new ones too. One name for one thing, here.
 _WIRE_WORDS = {

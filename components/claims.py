@@ -1,0 +1,24 @@
+"""The volume claims of an instance: declared here, one for each Pod, and found by its StatefulSet under their names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .args import Persistence
+
+if TYPE_CHECKING:
+    from pulumi_kubernetes.core.v1 import PersistentVolumeClaimSpecArgsDict
+
+#: Fixed once a claim exists: Pulumi would replace the claim, and the data with it.
+IGNORED_CHANGES = ["spec.accessModes", "spec.selector", "spec.storageClassName", "spec.volumeName"]
+
+
+def claim_spec(persistence: Persistence) -> PersistentVolumeClaimSpecArgsDict:
+    """A claim of the declared size. Only its size may change later, and only upwards."""
+    spec: PersistentVolumeClaimSpecArgsDict = {
+        "access_modes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": persistence.size}},
+    }
+    if persistence.storage_class_name is not None:
+        spec["storage_class_name"] = persistence.storage_class_name
+    return spec
