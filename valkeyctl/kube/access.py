@@ -5,22 +5,15 @@ Thin on purpose: the official client costs 0.6 s of import for a dozen requests 
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import ssl
-import tempfile
-import threading
 import time
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlencode, urlsplit
-from urllib.request import getproxies, proxy_bypass
+from urllib.parse import quote, urlencode
 
 import urllib3
 
-from valkeyctl.kube.credentials import Credential, credentials_of
 from valkeyctl.kube.errors import (
     ApiBusy,
     ApiConflict,
@@ -29,9 +22,9 @@ from valkeyctl.kube.errors import (
     ApiInvalid,
     ApiNotFound,
     ApiUnreachable,
-    KubeconfigError,
 )
 from valkeyctl.kube.kubeconfig import Target, resolve
+from valkeyctl.kube.link import Link, proxy_of
 
 Object = dict[str, Any]
 
@@ -42,9 +35,9 @@ METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v
 _PAUSE_S = 0.25
 
 
-def connect(kubeconfig: str | None, context: str | None, *, patience_s: float = 0.0) -> Api:
+def connect(kubeconfig: str | None, context: str | None) -> Api:
     """An `Api` for a kubeconfig (contents, path, or None: ambient) and a context of it. Sends nothing yet."""
-    return Api(resolve(kubeconfig or None, context or None), patience_s=patience_s)
+    return Api(resolve(kubeconfig or None, context or None))
 
 
 def path_of(api_version: str, plural: str, namespace: str | None = None, name: str | None = None) -> str:
@@ -58,25 +51,21 @@ class Api:
     """Requests to one API server, as one user. Thread-safe; connections are pooled.
 
     `patience_s`: how long an unanswered or busy read is tried again before it counts as an error. Writes are sent once.
+    Without patience, a server that has just been silent is not asked again for a moment: several callers that each
+    waited for their own time-out would add up.
     """
 
-    def __init__(self, target: Target, *, patience_s: float = 0.0) -> None:
+    def __init__(self, target: Target, *, patience_s: float = 0.0, link: Link | None = None) -> None:
         self.target = target
         self.patience_s = patience_s
-        self._credentials = credentials_of(target)
-        self._lock = threading.Lock()
-        self._pool: urllib3.PoolManager | None = None
-        self._tls: ssl.SSLContext | None = None
-        self._certificate: str | None = None
+        self._link = link or Link(target)
+
+    def patient(self, patience_s: float) -> Api:
+        """The same connections with another patience."""
+        return Api(self.target, patience_s=patience_s, link=self._link)
 
     def __repr__(self) -> str:
         return f"Api({self.target.server}, {self.target.origin})"
-
-    def close(self) -> None:
-        """Closes idle connections; the next request opens new ones."""
-        with self._lock:
-            if self._pool is not None:
-                self._pool.clear()
 
     # --- verbs -----------------------------------------------------------------------------------------------------
 
@@ -122,20 +111,15 @@ class Api:
 
     def authorization(self) -> str | None:
         """The value of the Authorization header now."""
-        return self._credentials.current().authorization
+        return self._link.credentials.current().authorization
 
     def tls(self) -> ssl.SSLContext | None:
         """The TLS settings of a connection to the API server; None where that is plain HTTP."""
-        self._connections(self._credentials.current())
-        return self._tls
+        return self._link.tls()
 
     def proxy(self) -> str | None:
         """The proxy on the way, as the kubeconfig or the environment names it."""
-        parts = urlsplit(self.target.server)
-        if self.target.proxy_url:
-            return self.target.proxy_url
-        found = getproxies().get(parts.scheme)
-        return None if not found or proxy_bypass(parts.hostname or "") else found
+        return proxy_of(self.target)
 
     # --- within ------------------------------------------------------------------------------------------------------
 
@@ -165,7 +149,7 @@ class Api:
 
     def _request(self, method: str, path: str, body: Object | None, headers: dict[str, str]) -> Object:
         response = self._exchange(method, path, body, headers)
-        if response.status == 401 and self._credentials.renew():
+        if response.status == 401 and self._link.credentials.renew():
             response = self._exchange(method, path, body, headers)
         if response.status >= 400:
             raise self._refusal(method, path, response)
@@ -180,12 +164,14 @@ class Api:
     def _exchange(
         self, method: str, path: str, body: Object | None, headers: dict[str, str]
     ) -> urllib3.BaseHTTPResponse:
-        credential = self._credentials.current()
+        if self.patience_s <= 0:
+            self._link.refuse_if_silent()
+        credential = self._link.credentials.current()
         sent = {"User-Agent": "valkeyctl", **headers}
         if credential.authorization:
             sent["Authorization"] = credential.authorization
         try:
-            return self._connections(credential).request(
+            return self._link.connections(credential).request(
                 method,
                 self.target.server + path,
                 body=None if body is None else json.dumps(body).encode(),
@@ -195,15 +181,9 @@ class Api:
                 redirect=False,
             )
         except urllib3.exceptions.HTTPError as error:
-            raise ApiUnreachable(_unreachable(self.target, error)) from error
-
-    def _connections(self, credential: Credential) -> urllib3.PoolManager:
-        with self._lock:
-            if self._pool is None or self._certificate != credential.cert_pem:
-                self._tls = _tls_context(self.target, credential)
-                self._certificate = credential.cert_pem
-                self._pool = _pool(self.target, self._tls, self.proxy())
-            return self._pool
+            text = _unreachable(self.target, error)
+            self._link.remember_silence(text)
+            raise ApiUnreachable(text) from error
 
     def _refusal(self, method: str, path: str, response: urllib3.BaseHTTPResponse) -> ApiError:
         try:
@@ -228,54 +208,10 @@ def _unreachable(target: Target, error: urllib3.exceptions.HTTPError) -> str:
     where = f"the API server at {target.server} ({target.origin})"
     if isinstance(error, urllib3.exceptions.SSLError):
         return f"{where} is not trusted: {error}. Its certificate does not fit the kubeconfig's certificate-authority."
-    if isinstance(error, urllib3.exceptions.TimeoutError):
+    # A refused connection is a kind of timeout to urllib3.
+    refused = isinstance(error, urllib3.exceptions.NewConnectionError)
+    if isinstance(error, urllib3.exceptions.TimeoutError) and not refused:
         within = f"within {CONNECT_TIMEOUT_S:.0f} to {READ_TIMEOUT_S:.0f} s"
         return f"{where} gave no answer {within}. Is the cluster up, and reachable from here (VPN, firewall, proxy)?"
-    cause = str(error).rpartition("object at")[2].partition(": ")[2] or str(error)
+    cause = str(error).rpartition(": ")[2] or str(error)
     return f"{where} cannot be reached: {cause}. Is the cluster up, and the right context chosen?"
-
-
-def _tls_context(target: Target, credential: Credential) -> ssl.SSLContext | None:
-    if urlsplit(target.server).scheme != "https":
-        return None
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    if target.insecure:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    elif target.ca_pem:
-        # Only what the kubeconfig names is trusted: no environment variable, no system store widens or replaces it.
-        try:
-            context.load_verify_locations(cadata=target.ca_pem)
-        except ssl.SSLError as error:
-            raise KubeconfigError(f"{target.origin}: its certificate-authority is not a PEM certificate") from error
-    else:
-        context.load_default_certs()
-    if credential.cert_pem and credential.key_pem:
-        _load_pair(context, target, credential.cert_pem, credential.key_pem)
-    return context
-
-
-def _load_pair(context: ssl.SSLContext, target: Target, cert_pem: str, key_pem: str) -> None:
-    # OpenSSL takes a certificate and key only from a file: one that only we can read, and only for a moment.
-    handle, name = tempfile.mkstemp(prefix="valkeyctl-")
-    try:
-        with os.fdopen(handle, "w") as file:
-            file.write(f"{cert_pem.rstrip()}\n{key_pem.rstrip()}\n")
-        context.load_cert_chain(name)
-    except (ssl.SSLError, OSError) as error:
-        raise KubeconfigError(f"{target.origin}: its client certificate and key do not fit together") from error
-    finally:
-        with contextlib.suppress(OSError):
-            Path(name).unlink()
-
-
-def _pool(target: Target, tls: ssl.SSLContext | None, proxy: str | None) -> urllib3.PoolManager:
-    settings: dict[str, Any] = {"maxsize": 16, "num_pools": 2}
-    if tls is not None:
-        settings["ssl_context"] = tls
-        if target.tls_server_name:
-            settings["server_hostname"] = target.tls_server_name
-        if target.insecure:
-            settings["cert_reqs"] = "CERT_NONE"
-            settings["assert_hostname"] = False
-    return urllib3.ProxyManager(proxy, **settings) if proxy else urllib3.PoolManager(**settings)

@@ -38,8 +38,8 @@ class PasswordProvider(Provider):
         if not replaces and not differs:
             try:
                 differs = not has_key(_secret(news), str(news["key"]))
-            except ValkeyctlError:
-                differs = True
+            except ValkeyctlError as error:
+                engine().warn(str(error))
         return dynamic.DiffResult(changes=bool(replaces) or differs, replaces=replaces)
 
     def create_it(self, props: Props) -> dynamic.CreateResult:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 from valkeyctl.dataplane import Dialer, Spec, describe_layout
@@ -13,9 +14,19 @@ from valkeyctl.kube.status import Declared
 from valkeyctl.lifecycle.props import Declaration, Place
 
 
+@functools.cache
+def _connected(kubeconfig: str | None, context: str | None) -> Api:
+    return connect(kubeconfig, context)
+
+
 def api_of(place: Place, *, patience_s: float = 0.0) -> Api:
-    """The API server of a place. Sends nothing yet."""
-    return connect(place.kubeconfig, place.context, patience_s=patience_s)
+    """The API server of a place. Sends nothing yet.
+
+    All methods that one process serves share its connections, and the token of a credential plugin, which may take a
+    second to get; a process lives as long as one `up`.
+    """
+    shared = _connected(place.kubeconfig, place.context)
+    return shared.patient(patience_s) if patience_s else shared
 
 
 @dataclass(frozen=True)
