@@ -22,6 +22,9 @@ from components.problems import Problem, fail, nearest, refuse, render_path, tel
 from valkeyctl.lifecycle import Connection
 
 PROJECT = "valkey"
+#: Exit code by which a program tells Pulumi that a person has been told what is wrong. With any other, or an exception,
+#: Pulumi adds that an unhandled error occurred.
+ALREADY_TOLD = 32
 ARCHITECTURES = ("cluster", "failover", "replica")
 
 
@@ -111,14 +114,15 @@ class Settings:
 
 
 def load() -> Settings:
-    """Read the stack config. Raises pulumi.RunError, which Pulumi shows without a traceback, when it is wrong."""
+    """Read the stack config. When it is wrong, tells so and ends the program, without a traceback."""
     values = {**get_config_env(), **CONFIG.get()}
     secret = frozenset(key for key in values if is_config_secret(key))
     problems, settings = parse(values, secret)
     if settings is None:
         count = "an error" if len(problems) == 1 else f"{len(problems)} errors"
         lines = "\n".join(f"  {problem}" for problem in problems)
-        raise pulumi.RunError(f"the stack config has {count}:\n{lines}")
+        pulumi.log.error(f"the stack config has {count}:\n{lines}")
+        raise SystemExit(ALREADY_TOLD)
     return settings
 
 
