@@ -82,7 +82,7 @@ def _go(arguments: list[str], go: Go, source: Path, recipe: Recipe, *, timeout_s
                 [go.command, *arguments],
                 check=False,
                 cwd=source,
-                env=_environment(recipe),
+                env=environment(recipe),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=errors,
@@ -98,9 +98,9 @@ def _go(arguments: list[str], go: Go, source: Path, recipe: Recipe, *, timeout_s
     return done.stdout.strip()
 
 
-def _environment(recipe: Recipe) -> dict[str, str]:
-    """The user's own, so that proxies and caches are found, without what would change the result."""
-    environment = {**os.environ, "GO111MODULE": "on", "GOFLAGS": "", "GOTOOLCHAIN": "local", "GOWORK": "off"}
+def environment(recipe: Recipe) -> dict[str, str]:
+    """For a Go command: the user's own, so that proxies and caches are found, without what would change the result."""
+    variables = {**os.environ, "GO111MODULE": "on", "GOFLAGS": "", "GOTOOLCHAIN": "local", "GOWORK": "off"}
     if recipe.static:
-        environment["CGO_ENABLED"] = "0"
-    return environment
+        variables["CGO_ENABLED"] = "0"
+    return variables
