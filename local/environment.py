@@ -7,6 +7,7 @@ from pathlib import Path
 from shlex import quote
 
 from . import paths
+from .toolchain import plugin
 from .tools import Tools
 
 _PROXIES = ("https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY")
@@ -16,9 +17,12 @@ def exports(tools: Tools, api_address: str) -> dict[str, str]:
     """The variables that differ from this process's own. Makes what they point to; idempotent."""
     state = paths.state_dir()
     (state / "pulumi").mkdir(parents=True, exist_ok=True)
+    plugin.provide(tools.provider, state / "pulumi-home")
     variables = {
         "KUBECONFIG": str(paths.kubeconfig()),
         "PATH": _in_front(str(tools.bin), os.environ.get("PATH", "")),
+        # Also which stack is selected, so that the user's own selection in this checkout stays.
+        "PULUMI_HOME": str(state / "pulumi-home"),
         "PULUMI_BACKEND_URL": f"file://{state / 'pulumi'}",
         "PULUMI_CONFIG_PASSPHRASE_FILE": str(_passphrase_file(state / "passphrase")),
         "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",

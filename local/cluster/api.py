@@ -11,7 +11,6 @@ from typing import Any
 from .layout import API_PORT
 
 _PLURALS = {"StorageClass": "storageclasses", "EndpointSlice": "endpointslices"}
-_NAMESPACED = frozenset({"Service", "EndpointSlice", "ConfigMap", "ServiceAccount", "Role", "RoleBinding", "Pod"})
 FIELD_MANAGER = "valkey-local"
 
 
@@ -65,7 +64,7 @@ def path_of(manifest: Mapping[str, Any]) -> str:
     version, kind = str(manifest["apiVersion"]), str(manifest["kind"])
     metadata = manifest["metadata"]
     prefix = f"/apis/{version}" if "/" in version else f"/api/{version}"
-    namespace = f"/namespaces/{metadata['namespace']}" if kind in _NAMESPACED else ""
+    namespace = f"/namespaces/{metadata['namespace']}" if "namespace" in metadata else ""
     plural = _PLURALS.get(kind, f"{kind.lower()}s")
     return f"{prefix}{namespace}/{plural}/{metadata['name']}"
 
