@@ -21,6 +21,8 @@ class Tools:
     bin: Path
     """The one folder to put at the front of PATH: all that was built. `pulumi` finds its language host there."""
     pulumi: Path
+    provider: Path
+    """Pulumi's provider for Kubernetes; see toolchain.plugin.provide."""
     kubectl: Path
     kube_apiserver: Path
     kube_controller_manager: Path
@@ -36,8 +38,6 @@ class Tools:
 def ensure(progress: Progress) -> Tools:
     """Find or build every program. Idempotent; milliseconds when all is there, at most 25 minutes from nothing.
 
-    Pulumi's Kubernetes provider becomes one of the user's plugins (in $PULUMI_HOME, default ~/.pulumi).
-
     Raises LocalError, which names the log, where a build fails.
     """
     found = _found()
@@ -47,10 +47,11 @@ def ensure(progress: Progress) -> Tools:
     # What was found on PATH goes before what a build brings along: kubectl is a part of the Kubernetes build.
     programs = {program: folder / program for recipe in needed for program in recipe.programs} | found
     if recipes.PROVIDER in needed:
-        plugin.install(programs["pulumi"], build.entry_of(recipes.PROVIDER) / recipes.PROVIDER.name, progress)
+        programs[recipes.PROVIDER.name] = build.entry_of(recipes.PROVIDER) / recipes.PROVIDER.name
     return Tools(
         bin=folder,
         pulumi=programs["pulumi"],
+        provider=programs[recipes.PROVIDER.name],
         kubectl=programs["kubectl"],
         kube_apiserver=programs["kube-apiserver"],
         kube_controller_manager=programs["kube-controller-manager"],

@@ -4,52 +4,49 @@ It isn't put on PATH: Pulumi takes a plugin on PATH for one under development, w
 each preview and update. Nor can a provider be asked for its version from outside; the name of a plugin's folder tells.
 """
 
+import filecmp
 import os
-import subprocess
+import shutil
 from pathlib import Path
 
-from ..errors import BuildError
-from ..progress import Progress
+from ..cache import exclusive, make_once
+from ..paths import state_dir
 from .recipes import PROVIDER, PROVIDER_VERSION
 
-_NAME = "kubernetes"
-_INSTALL_TIMEOUT_S = 120
+_FOLDER = f"resource-kubernetes-v{PROVIDER_VERSION}"
 
 
 def installed() -> Path | None:
-    """The provider of the right version among the user's plugins, or None."""
-    folder = _home() / "plugins" / f"resource-{_NAME}-v{PROVIDER_VERSION}"
-    program = folder / PROVIDER.name
+    """The provider of the right version among the user's own plugins, or None."""
+    home = Path(os.environ.get("PULUMI_HOME") or Path.home() / ".pulumi").expanduser()
+    if home.is_relative_to(state_dir()):
+        return None  # In a shell of the local platform: what is there was provided by us.
+    folder = home / "plugins" / _FOLDER
     # Pulumi leaves this file beside a folder that it hasn't filled yet.
     half_made = folder.with_name(f"{folder.name}.partial").exists()
-    return program if program.exists() and not half_made else None
+    return folder / PROVIDER.name if (folder / PROVIDER.name).exists() and not half_made else None
 
 
-def install(pulumi: Path, provider: Path, progress: Progress) -> Path:
-    """Put a provider that was built here among the user's plugins, by Pulumi's own command. Idempotent."""
-    if there := installed():
+def provide(provider: Path, home: Path) -> Path:
+    """Make the provider a plugin of this Pulumi home ($PULUMI_HOME); the program there. Idempotent.
+
+    It takes no space where both are on one filesystem.
+    """
+    folder = home / "plugins" / _FOLDER
+    there = folder / PROVIDER.name
+    if there.exists() and filecmp.cmp(provider, there):
         return there
-    command = [pulumi, "plugin", "install", "resource", _NAME, PROVIDER_VERSION, "--file", provider]
-    with progress.step(f"Installing the plugin {_NAME} {PROVIDER_VERSION}"):
+
+    def make(workplace: Path) -> None:
+        made = workplace / folder.name
+        made.mkdir()
         try:
-            done = subprocess.run(
-                command,
-                check=False,
-                cwd="/",
-                env={**os.environ, "PULUMI_SKIP_UPDATE_CHECK": "true"},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                timeout=_INSTALL_TIMEOUT_S,
-            )
-        except subprocess.TimeoutExpired as error:
-            raise BuildError(f"pulumi plugin install took more than {_INSTALL_TIMEOUT_S} s") from error
-    there = installed()
-    if done.returncode != 0 or there is None:
-        raise BuildError(f"pulumi plugin install failed:\n{done.stdout.strip()}")
+            os.link(provider, made / PROVIDER.name)
+        except OSError:  # Another filesystem, or one without links.
+            shutil.copy2(provider, made / PROVIDER.name)
+
+    with exclusive(home / "plugins" / f".{folder.name}.replacing"):
+        if folder.exists() and not (there.exists() and filecmp.cmp(provider, there)):
+            shutil.rmtree(folder)  # Built from another recipe.
+        make_once(folder, make)
     return there
-
-
-def _home() -> Path:
-    return Path(os.environ.get("PULUMI_HOME") or Path.home() / ".pulumi").expanduser()
