@@ -68,8 +68,9 @@ def resolve(kubeconfig: str | None, context: str | None) -> Target:
     return _from_document(_merge(documents), context, ", ".join(_short(path) for path in found))
 
 
-def in_cluster(folder: Path = SERVICE_ACCOUNT) -> Target:
+def in_cluster() -> Target:
     """The target of a process that runs in a Pod with a service account."""
+    folder = SERVICE_ACCOUNT
     host, port = os.environ.get("KUBERNETES_SERVICE_HOST"), os.environ.get("KUBERNETES_SERVICE_PORT", "443")
     if not host:
         raise KubeconfigError("KUBERNETES_SERVICE_HOST is not set: this is no Pod, or its service links are off")
