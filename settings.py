@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -19,6 +19,7 @@ from pydantic import AfterValidator, Field, PlainValidator, ValidationError
 from components.args import ClusterArgs, ClusterSettings, Model
 from components.names import collisions, instance_name_problem, namespace_problem
 from components.problems import Problem, fail, nearest, refuse, render_path, tell
+from components.rules import secret_problem
 from valkeyctl.lifecycle import Connection
 
 PROJECT = "valkey"
@@ -87,10 +88,16 @@ class Instance(ClusterSettings):
 
 
 def _apart(instances: dict[str, Instance]) -> dict[str, Instance]:
-    refuse(
+    alike = (
         Problem((other,), other, f"its name and that of {one} are too much alike: both have or can grow to have {name}")
         for one, other, name in collisions(instances)
     )
+    secrets = (
+        replace(problem, path=(name, *problem.path))
+        for name, instance in instances.items()
+        for problem in secret_problem(name, instance)
+    )
+    refuse([*alike, *secrets])
     return instances
 
 

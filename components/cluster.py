@@ -14,7 +14,7 @@ from pulumi import ResourceOptions
 from valkeyctl.dataplane.model import CLIENT_PORT
 from valkeyctl.lifecycle import Password, Prepare, ShardGuard, Topology
 
-from . import claims, statefulset
+from . import claims, rules, statefulset
 from .args import ClusterArgs, SecretKey
 from .config_files import config_data, start_hash
 from .disruption import budget_spec
@@ -53,6 +53,8 @@ class ValkeyCluster(pulumi.ComponentResource):
         """Raises pulumi.RunError when `name` can't name an instance."""
         if problem := instance_name_problem(name):
             raise pulumi.RunError(f"{name!r} can't name a Valkey instance: {problem}")
+        for wrong in rules.secret_problem(name, args or ClusterArgs()):
+            raise pulumi.RunError(f"instance {name}: {wrong.reason}")
         super().__init__("valkey:index:Cluster", name, {}, opts)
         self._instance = name
         self._args = args or ClusterArgs()

@@ -42,7 +42,11 @@ class Identity:
 
     def labels(self, shard: int | None = None) -> dict[str, str]:
         """The standard labels, with the shard where the object is one's."""
-        labels = instance_labels(self.instance) | selector(self.instance, shard)
+        return instance_labels(self.instance) | selector(self.instance, shard)
+
+    def pod_labels(self, shard: int) -> dict[str, str]:
+        """Those of a Pod. Only Pods carry the version: else a new one would be a change of every object there is."""
+        labels = self.labels(shard)
         return labels | {VERSION_LABEL: self.version} if self.version else labels
 
     def metadata(

@@ -89,7 +89,7 @@ def pod_template(pod: ServerPod) -> PodTemplateSpecArgsDict:
         spec["init_containers"] = list(pod.init_containers)
     return {
         "metadata": {
-            "labels": pod.identity.labels(pod.shard),
+            "labels": pod.identity.pod_labels(pod.shard),
             "annotations": {CONFIG_ANNOTATION: pod.config_hash},
         },
         "spec": spec,

@@ -85,18 +85,39 @@ def _behaviour() -> dict[str, Any]:
 
 def _twin(given: kubernetes.Provider, name: str, opts: pulumi.ResourceOptions) -> kubernetes.Provider:
     known: Mapping[str, Any] = vars(given)
-    inputs: dict[str, Any] = {field: known[field] for field in _TEXTS if known.get(field) is not None}
-    for field, otherwise in _ENCODED.items():
-        if known.get(field) is not None:
-            inputs[field] = known[field].apply(partial(_decoded, otherwise=otherwise))
-    return kubernetes.Provider(name, **{**_behaviour(), **inputs}, cluster_identifier=CLUSTER_IDENTIFIER, opts=opts)
+    texts = {field: _stated(known[field]) for field in _TEXTS if field in known}
+    encoded = {
+        field: _stated(known[field]).apply(partial(_decoded, otherwise=otherwise))
+        for field, otherwise in _ENCODED.items()
+        if field in known
+    }
+    arguments: dict[str, Any] = {**_behaviour(), **texts, **encoded}
+    return kubernetes.Provider(name, cluster_identifier=CLUSTER_IDENTIFIER, **arguments, opts=opts)
 
 
 def _connection_of(given: kubernetes.Provider) -> Connection:
     known: Mapping[str, Any] = vars(given)
-    return Connection(
-        **{field: known[field].apply(_or_none) for field in ("context", "kubeconfig") if known.get(field)}
-    )
+
+    def stated(field: str) -> Any:
+        return _stated(known[field]).apply(_or_none) if field in known else None
+
+    return Connection(context=stated("context"), kubeconfig=stated("kubeconfig"))
+
+
+def _stated(argument: pulumi.Output[Any]) -> pulumi.Output[Any]:
+    """A provider's argument as the program gave it, None where it gave none.
+
+    In a preview the SDK takes an argument that was not given for one that is not known yet, which would make everything
+    that follows from it unknown. The two can be told apart: the latter's value is a mark of its own.
+    """
+
+    async def value() -> Any:
+        return await argument.future(with_unknowns=True)
+
+    async def is_known() -> bool:
+        return not pulumi.contains_unknowns(await value())
+
+    return pulumi.Output(argument.resources(), value(), is_known(), argument.is_secret())
 
 
 def _decoded(value: Any, otherwise: Any) -> Any:

@@ -10,6 +10,7 @@ from valkeyctl.dataplane.slots import uncovered
 
 from . import server_config
 from .memory import LEAST_LIMIT, SHARE_IN_MEMORY, SHARE_PERSISTENT
+from .names import Names
 from .problems import Problem
 from .quantity import memory_bytes, quantity, size_bytes
 from .versions import settings_of, version_of
@@ -30,6 +31,14 @@ def problems(args: ClusterSettings) -> Iterator[Problem]:
         yield Problem(("shards",), args.shards, reason)
     yield from _slots(args)
     yield from _config(args)
+
+
+def secret_problem(instance: str, args: ClusterSettings) -> Iterator[Problem]:
+    """A Secret of the user's that is called as the generated one would be removed with that."""
+    own = args.auth.password_secret
+    if own is not None and own.name == Names(instance).secret:
+        reason = f"{own.name} is the name of the Secret that would be generated; call yours otherwise"
+        yield Problem(("auth", "passwordSecret", "name"), own.name, reason)
 
 
 def resources_problems(resources: Resources) -> Iterator[Problem]:

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Starts the server of this Pod. POSIX shell; needs od, tr, sed and cp, which every image of the server has.
+# Starts the server of this Pod. POSIX shell; needs od, tr, sed and cat, which every image of the server has.
 #
 # The password comes from a mounted Secret and goes into files on a memory volume that only this user can read. It is
 # never an argument or an environment variable: `printf` is built into the shell. What differs between Pods is written
@@ -18,7 +18,7 @@ if [ ! -s "$secret" ]; then
 fi
 
 # Probes and cli.sh sign in with the password that this server was started with, whatever the Secret says later.
-cp "$secret" "$run/password"
+cat "$secret" >"$run/password"
 
 # Every byte as \xHH between double quotes: no character of a password has a meaning in the file.
 escaped=$(od -An -v -tx1 "$secret" | tr -d ' \n' | sed 's/../\\x&/g')
