@@ -37,7 +37,7 @@ class CgroupTree:
     def hierarchies(self) -> tuple[Path, ...]:
         if self.unified:
             return (ROOT,)
-        return tuple(sorted(set(_mounted_v1(Path("/proc/self/mountinfo").read_text()))))
+        return tuple(sorted(set(mounted(Path("/proc/self/mountinfo").read_text()))))
 
     def create(self, machine: str) -> tuple[Path, ...]:
         """Make a machine's groups. Returns the files by which a process joins `system`. Idempotent."""
@@ -128,11 +128,14 @@ class CgroupTree:
                 (group / name).write_text(weight)
 
 
-def _mounted_v1(mountinfo: str) -> Iterator[Path]:
-    """Mount points of version 1 hierarchies under the usual root."""
+def mounted(mountinfo: str) -> Iterator[Path]:
+    """Mount points of hierarchies under the usual root: those of version 1, and one of version 2 beside them, if any.
+
+    That one has no controllers then, but runc makes groups in it as well.
+    """
     for line in mountinfo.splitlines():
         before, _, after = line.partition(" - ")
-        if after.split()[0] == "cgroup" and before.split()[4].startswith(f"{ROOT}/"):
+        if after.split()[0] in ("cgroup", "cgroup2") and before.split()[4].startswith(f"{ROOT}/"):
             yield Path(before.split()[4])
 
 
