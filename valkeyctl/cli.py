@@ -1,0 +1,115 @@
+"""`python -m valkeyctl …`: what runs, without Pulumi. Needs only a kubeconfig."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from valkeyctl.dataplane.errors import ValkeyctlError
+from valkeyctl.kube.access import connect
+from valkeyctl.kube.forward import PORT_FORWARD
+from valkeyctl.kube.overview import MemberOverview, Overview, find_instances, overviews, wrong
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+
+_COLOURS = {"Ready": "green", "Initializing": "yellow", "Rebalancing": "yellow", "Degraded": "yellow"}
+_TODO_SHOWN = 8
+
+
+@app.callback()
+def main() -> None:
+    """Valkey on Kubernetes: look at what runs."""
+
+
+@app.command()
+def status(
+    *,
+    namespace: Annotated[str | None, typer.Option("--namespace", "-n", help="Only this namespace.")] = None,
+    instance: Annotated[str | None, typer.Option(help="Only the instance of this name.")] = None,
+    context: Annotated[str | None, typer.Option(help="Context of the kubeconfig.")] = None,
+    kubeconfig: Annotated[str | None, typer.Option(help="Path of the kubeconfig. Default: as kubectl's.")] = None,
+    transport: Annotated[str, typer.Option(help="portForward, or direct from inside the cluster.")] = PORT_FORWARD,
+    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+) -> None:
+    """Show each instance: phase, conditions, members, what is wrong, and what to do about it.
+
+    Exits with 1 where it could not look, else with 0, whatever it saw.
+    """
+    try:
+        api = connect(kubeconfig, context)
+        seen = overviews(api, find_instances(api, namespace, instance), transport)
+    except ValkeyctlError as error:
+        Console(stderr=True).print(Text(f"error: {error}", style="red"))
+        raise typer.Exit(1) from None
+    if as_json:
+        sys.stdout.write(json.dumps([asdict(one) for one in seen], indent=2) + "\n")
+        return
+    console = Console()
+    if not seen:
+        where = f"namespace {namespace}" if namespace else "any namespace that can be seen"
+        console.print(Text(f"No instance{f' {instance}' if instance else ''} in {where} ({api.target.origin})."))
+    for one in seen:
+        _show(console, one)
+
+
+def _show(console: Console, one: Overview) -> None:
+    line = Text.assemble((f"{one.namespace}/{one.instance}", "bold"), "  ", (one.phase, _COLOURS.get(one.phase, "red")))
+    if one.server_version:
+        line.append(f"  Valkey {one.server_version}")
+    console.print(line)
+    if one.members:
+        console.print(_table(one.members))
+    for text, style in _remarks(one):
+        console.print(Text(f"  {text}", style=style))
+    console.print()
+
+
+def _table(members: Sequence[MemberOverview]) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 1))
+    for column in ("pod", "role", "slots"):
+        table.add_column(column)
+    for column in ("keys", "lag"):
+        table.add_column(column, justify="right")
+    for column in ("node", "zone", "version", "remark"):
+        table.add_column(column)
+    for member in members:
+        table.add_row(
+            member.pod,
+            Text(member.role, style="" if member.role in ("primary", "replica") else "red"),
+            member.slots,
+            "" if member.keys is None else f"{member.keys:,}",
+            "" if member.lag is None else f"{member.lag:,} B",
+            member.node,
+            member.zone,
+            member.version,
+            Text(member.problem, style="yellow"),
+        )
+    return table
+
+
+def _remarks(one: Overview) -> list[tuple[str, str]]:
+    """What is wrong, most telling first, and what to do."""
+    remarks: list[tuple[str, str]] = []
+    if one.problem:
+        remarks.append((one.problem, "red"))
+    for condition in wrong(one.conditions):
+        message = f": {condition.message}" if condition.message else ""
+        remarks.append((f"{condition.type} is {condition.status} ({condition.reason}){message}", "yellow"))
+    if one.failure:
+        remarks.append((f"the last `up` failed: {one.failure}", "red"))
+    if one.busy:
+        remarks.append((f"being worked on by {one.busy}", "cyan"))
+    elif one.todo:
+        remarks.append(("`pulumi up` would:", "cyan"))
+        remarks += [(f"  {line}", "cyan") for line in one.todo[:_TODO_SHOWN]]
+        if len(one.todo) > _TODO_SHOWN:
+            remarks.append((f"  … and {len(one.todo) - _TODO_SHOWN} more", "cyan"))
+    return remarks

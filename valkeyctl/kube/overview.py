@@ -1,0 +1,238 @@
+"""Everything that can be told of an instance with nothing but a kubeconfig: for `valkeyctl status`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+
+from valkeyctl.dataplane import (
+    Condition,
+    Done,
+    Layout,
+    Member,
+    NodeView,
+    Role,
+    Spec,
+    Status,
+    Steps,
+    View,
+    observe,
+    parse_layout,
+    plan,
+    planned_layout,
+    report,
+)
+from valkeyctl.dataplane.errors import InvalidSlots, ValkeyctlError
+from valkeyctl.kube.access import Api, Object, path_of
+from valkeyctl.kube.directory import Directory
+from valkeyctl.kube.errors import ApiForbidden, KubeError
+from valkeyctl.kube.forward import dialer_for
+from valkeyctl.kube.labels import INSTANCE_LABEL, NAME_LABEL, SHARD_LABEL, status_name
+from valkeyctl.kube.pods import PodFacts, pod_conditions, pod_facts, trouble
+from valkeyctl.kube.secrets import read_credentials
+from valkeyctl.kube.status import Declared, InstanceStatus, parse_status
+
+_AT_ONCE = 4
+_ZONE_LABEL = "topology.kubernetes.io/zone"
+
+
+@dataclass(frozen=True)
+class MemberOverview:
+    """One Pod and its server. `lag` is how many bytes of its primary's stream a replica lacks; None where unknown."""
+
+    pod: str
+    role: str
+    slots: str = ""
+    lag: int | None = None
+    keys: int | None = None
+    node: str = ""
+    zone: str = ""
+    version: str = ""
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class Overview:
+    """One instance. `todo`: what an `up` would do first, or why it could do nothing. `busy`: who works on it now."""
+
+    namespace: str
+    instance: str
+    phase: str
+    conditions: Sequence[Condition] = ()
+    members: Sequence[MemberOverview] = ()
+    todo: Sequence[str] = ()
+    failure: str = ""
+    busy: str = ""
+    problem: str = ""
+    server_version: str = ""
+
+
+@dataclass(frozen=True)
+class Found:
+    """An instance that was found: by its status ConfigMap, by its StatefulSets, or by both."""
+
+    namespace: str
+    instance: str
+    status: InstanceStatus | None
+    declared: Declared
+
+
+def find_instances(api: Api, namespace: str | None, instance: str | None) -> list[Found]:
+    """The instances in a namespace; with None in all, or in the context's own where not all may be listed."""
+    try:
+        return _find(api, namespace, instance)
+    except ApiForbidden:
+        if namespace is not None:
+            raise
+        return _find(api, api.target.default_namespace, instance)
+
+
+def overview(api: Api, found: Found, transport: str) -> Overview:
+    """Looks at one instance. What cannot be seen is said in the result; only a broken kubeconfig raises."""
+    declared, status = found.declared, found.status
+    directory = Directory(api, found.namespace, found.instance, declared.port)
+    busy = _busy(api, found)
+    try:
+        spec = Spec(
+            found.instance,
+            declared.shards,
+            declared.replicas,
+            _layout(declared),
+            formed=bool(status and status.formed),
+        )
+        facts = pod_facts(directory, spec.members)
+        credentials = read_credentials(api, found.namespace, declared.credentials, hint="status ConfigMap")
+        view = observe(spec, directory(), dialer_for(transport, api, found.namespace, credentials))
+    except ValkeyctlError as error:
+        return Overview(
+            found.namespace,
+            found.instance,
+            "Unreachable",
+            status.conditions if status else (),
+            failure=status.failure if status else "",
+            busy=busy,
+            problem=str(error),
+        )
+    told, next_ = report(spec, view), plan(spec, view)
+    return Overview(
+        found.namespace,
+        found.instance,
+        str(told.phase),
+        (*told.conditions, *pod_conditions(facts)),
+        _members(spec, view, facts, _zones(api)),
+        _todo(next_),
+        status.failure if status and not isinstance(next_, Done) else "",
+        busy,
+        server_version=told.server_version,
+    )
+
+
+def overviews(api: Api, found: Sequence[Found], transport: str) -> list[Overview]:
+    """Several instances, a few at once."""
+    with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
+        return list(pool.map(lambda one: overview(api, one, transport), found))
+
+
+def wrong(conditions: Sequence[Condition]) -> list[Condition]:
+    """The conditions that say that something is not as it should be."""
+    bad_when_true = {"PodsOutdated"}
+    return [
+        condition
+        for condition in conditions
+        if condition.status is Status.UNKNOWN or (condition.status is Status.TRUE) == (condition.type in bad_when_true)
+    ]
+
+
+def _find(api: Api, namespace: str | None, instance: str | None) -> list[Found]:
+    selector = f"{NAME_LABEL}=valkey,{INSTANCE_LABEL}" + (f"={instance}" if instance else "")
+    maps = api.items(path_of("v1", "configmaps", namespace), {"labelSelector": selector})
+    sets = api.items(path_of("apps/v1", "statefulsets", namespace), {"labelSelector": f"{selector},{SHARD_LABEL}"})
+    statuses = {_key(item): parse_status(item) for item in maps if _is_status(item)}
+    shards: dict[tuple[str, str], list[Object]] = {}
+    for item in sets:
+        shards.setdefault(_key(item), []).append(item)
+    return [
+        Found(*key, statuses.get(key), _declared(statuses.get(key), shards.get(key, [])))
+        for key in sorted({*statuses, *shards})
+    ]
+
+
+def _key(item: Object) -> tuple[str, str]:
+    return str(item["metadata"]["namespace"]), str(item["metadata"]["labels"][INSTANCE_LABEL])
+
+
+def _is_status(item: Object) -> bool:
+    return bool(item["metadata"]["name"] == status_name(_key(item)[1]))
+
+
+def _declared(status: InstanceStatus | None, workloads: Sequence[Object]) -> Declared:
+    if status is not None and status.declared is not None:
+        return status.declared
+    replicas = max((int((w.get("spec") or {}).get("replicas") or 1) for w in workloads), default=1) - 1
+    return Declared(max(len(workloads), 1), replicas)
+
+
+def _layout(declared: Declared) -> Layout:
+    with suppress(InvalidSlots, ValueError):
+        layout = parse_layout({int(key.removeprefix("s")): slots for key, slots in declared.layout.items()})
+        if len(layout) == declared.shards:
+            return layout
+    return planned_layout(declared.shards)
+
+
+def _busy(api: Api, found: Found) -> str:
+    path = path_of("coordination.k8s.io/v1", "leases", found.namespace, found.instance)
+    with suppress(KubeError):
+        spec = (api.find(path) or {}).get("spec") or {}
+        return str(spec.get("holderIdentity") or "")
+    return ""
+
+
+def _zones(api: Api) -> Mapping[str, str]:
+    with suppress(KubeError):
+        nodes = api.items(path_of("v1", "nodes"), metadata_only=True)
+        return {
+            str(n["metadata"]["name"]): str((n["metadata"].get("labels") or {}).get(_ZONE_LABEL, "")) for n in nodes
+        }
+    return {}
+
+
+def _members(spec: Spec, view: View, facts: Sequence[PodFacts], zones: Mapping[str, str]) -> tuple[MemberOverview, ...]:
+    by_member = {fact.member: fact for fact in facts}
+    offsets = {node.node_id: node.offset for node in view.nodes.values()}
+    return tuple(_member(member, view, by_member[member], zones, offsets) for member in spec.members)
+
+
+def _member(
+    member: Member, view: View, fact: PodFacts, zones: Mapping[str, str], offsets: Mapping[str, int]
+) -> MemberOverview:
+    outcome = view.outcomes.get(member)
+    where = {"node": fact.node, "zone": zones.get(fact.node, "")}
+    if not isinstance(outcome, NodeView):
+        problem = "; ".join(trouble([fact])) or str(getattr(outcome, "detail", "")) or f"Pod is {fact.phase}"
+        return MemberOverview(fact.pod, "unreachable" if fact.phase != "Absent" else "absent", problem=problem, **where)
+    replica = outcome.role is Role.REPLICA
+    ahead = offsets.get(outcome.primary_id) if replica else None
+    problems = [*trouble([fact]), *(["old Pod template"] if fact.outdated else [])]
+    if replica and outcome.link is not None and not outcome.link.up:
+        problems.append("copies everything" if outcome.link.syncing else "its link is down")
+    return MemberOverview(
+        fact.pod,
+        str(outcome.role),
+        str(outcome.slots) if outcome.slots else "",
+        None if ahead is None else max(ahead - outcome.offset, 0),
+        outcome.keys,
+        version=outcome.version,
+        problem="; ".join(problems),
+        **where,
+    )
+
+
+def _todo(next_: object) -> tuple[str, ...]:
+    if isinstance(next_, Done):
+        return ()
+    if isinstance(next_, Steps):
+        return next_.describe()
+    return (f"{getattr(next_, 'reason', '')}. {getattr(next_, 'remedy', '')}".strip(),)
