@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import repeat
 
 from valkeyctl.dataplane import (
     Condition,
@@ -132,7 +133,7 @@ def overview(api: Api, found: Found, transport: str) -> Overview:
 def overviews(api: Api, found: Sequence[Found], transport: str) -> list[Overview]:
     """Several instances, a few at once."""
     with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
-        return list(pool.map(lambda one: overview(api, one, transport), found))
+        return list(pool.map(overview, repeat(api), found, repeat(transport)))
 
 
 def wrong(conditions: Sequence[Condition]) -> list[Condition]:
@@ -192,10 +193,8 @@ def _busy(api: Api, found: Found) -> str:
 
 def _zones(api: Api) -> Mapping[str, str]:
     with suppress(KubeError):
-        nodes = api.items(path_of("v1", "nodes"), metadata_only=True)
-        return {
-            str(n["metadata"]["name"]): str((n["metadata"].get("labels") or {}).get(_ZONE_LABEL, "")) for n in nodes
-        }
+        nodes = [node["metadata"] for node in api.items(path_of("v1", "nodes"), metadata_only=True)]
+        return {str(node["name"]): str((node.get("labels") or {}).get(_ZONE_LABEL, "")) for node in nodes}
     return {}
 
 
@@ -209,10 +208,11 @@ def _member(
     member: Member, view: View, fact: PodFacts, zones: Mapping[str, str], offsets: Mapping[str, int]
 ) -> MemberOverview:
     outcome = view.outcomes.get(member)
-    where = {"node": fact.node, "zone": zones.get(fact.node, "")}
+    zone = zones.get(fact.node, "")
     if not isinstance(outcome, NodeView):
         problem = "; ".join(trouble([fact])) or str(getattr(outcome, "detail", "")) or f"Pod is {fact.phase}"
-        return MemberOverview(fact.pod, "unreachable" if fact.phase != "Absent" else "absent", problem=problem, **where)
+        role = "absent" if fact.phase == "Absent" else "unreachable"
+        return MemberOverview(fact.pod, role, node=fact.node, zone=zone, problem=problem)
     replica = outcome.role is Role.REPLICA
     ahead = offsets.get(outcome.primary_id) if replica else None
     problems = [*trouble([fact]), *(["old Pod template"] if fact.outdated else [])]
@@ -225,8 +225,9 @@ def _member(
         None if ahead is None else max(ahead - outcome.offset, 0),
         outcome.keys,
         version=outcome.version,
+        node=fact.node,
+        zone=zone,
         problem="; ".join(problems),
-        **where,
     )
 
 
