@@ -1,7 +1,7 @@
 """What a shell needs so that plain `pulumi` and `kubectl` work on the local stack and cluster."""
 
 import os
-import secrets
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from shlex import quote
@@ -20,11 +20,14 @@ def exports(tools: Tools, api_address: str) -> dict[str, str]:
     plugin.provide(tools.provider, state / "pulumi-home")
     variables = {
         "KUBECONFIG": str(paths.kubeconfig()),
-        "PATH": _in_front(str(tools.bin), os.environ.get("PATH", "")),
+        # Pulumi runs the program by the Python that is first on PATH: this one's environment has what it imports.
+        "PATH": _in_front(f"{tools.bin}", _in_front(str(Path(sys.prefix) / "bin"), os.environ.get("PATH", ""))),
         # Also which stack is selected, so that the user's own selection in this checkout stays.
         "PULUMI_HOME": str(state / "pulumi-home"),
         "PULUMI_BACKEND_URL": f"file://{state / 'pulumi'}",
-        "PULUMI_CONFIG_PASSPHRASE_FILE": str(_passphrase_file(state / "passphrase")),
+        # The local stack has no secrets in its state. Its config carries the salt of the empty passphrase, so that
+        # making the stack leaves the checkout as it is.
+        "PULUMI_CONFIG_PASSPHRASE": "",
         "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
         "PULUMI_SKIP_UPDATE_CHECK": "true",
     }
@@ -38,28 +41,17 @@ def exports(tools: Tools, api_address: str) -> dict[str, str]:
 def merged(variables: Mapping[str, str]) -> dict[str, str]:
     """This process's environment with these variables, for a child."""
     environment = {**os.environ, **variables}
-    environment.pop("PULUMI_CONFIG_PASSPHRASE", None)  # It would win over the file.
+    environment.pop("PULUMI_CONFIG_PASSPHRASE_FILE", None)  # It would win over the variable.
     return environment
 
 
 def as_shell(variables: Mapping[str, str]) -> str:
     """Lines for `eval`."""
     lines = [f"export {name}={quote(value)}" for name, value in variables.items()]
-    return "\n".join([*lines, "unset PULUMI_CONFIG_PASSPHRASE"])
+    return "\n".join([*lines, "unset PULUMI_CONFIG_PASSPHRASE_FILE"])
 
 
 def _in_front(first: str, rest: str, separator: str = os.pathsep) -> str:
     """Once, at the front, however often this is evaluated."""
     others = [part for part in rest.split(separator) if part and part != first]
     return separator.join([first, *others])
-
-
-def _passphrase_file(path: Path) -> Path:
-    """What encrypts the secrets of the local stacks; as good as the state folder beside it, and gone with it."""
-    if not path.exists():
-        new = path.with_name(f".{path.name}.new")
-        new.unlink(missing_ok=True)
-        with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-            file.write(secrets.token_urlsafe(32) + "\n")
-        new.replace(path)
-    return path
