@@ -18,7 +18,7 @@ from pydantic import AfterValidator, Field, PlainValidator, ValidationError
 
 from components.args import ClusterArgs, ClusterSettings, Model
 from components.names import collisions, instance_name_problem, namespace_problem
-from components.problems import Problem, fail, nearest, refuse, render_path, tell
+from components.problems import Problem, fail, in_order, nearest, refuse, render_path, tell
 from components.rules import secret_problem
 from valkeyctl.lifecycle import Connection
 
@@ -152,7 +152,7 @@ def parse(values: Mapping[str, str], secret: frozenset[str] = frozenset()) -> tu
     try:
         config = StackConfig.model_validate(raw, by_alias=True, by_name=False)
     except ValidationError as error:
-        return sorted(problems + _told(error, hidden)), None
+        return in_order(problems + _told(error, hidden)), None
     return (problems, None) if problems else ([], _settings(config))
 
 

@@ -19,6 +19,7 @@ Path = tuple[str | int, ...]
 #: Whoever writes a password into the wrong place must not find it again in a log.
 _HIDDEN = re.compile(r"pass|auth|secret|token|credential|kubeconfig|^user$", re.IGNORECASE)
 _LONGEST_VALUE = 60
+_DIGITS = re.compile(r"(\d+)")
 
 _REASONS = {
     "int_type": "must be a whole number",
@@ -75,10 +76,20 @@ def tell(error: ValidationError, model: type[BaseModel], root: str, *, hide: Col
         shown = (
             ""
             if detail["type"] == "missing"
-            else _value(path, detail["input"], hide=any(part in hide for part in path[:1]))
+            else _value(
+                detail["input"],
+                hide=any(part in hide for part in path[:1]) or _may_be_secret(model, path, detail["input"]),
+            )
         )
         lines.append((render_path(root, path), f"{shown}: {_reason(detail, model)}"))
-    return [path + rest for path, rest in sorted(lines, key=lambda line: (_natural(line[0]), line[1]))]
+    return in_order(path + rest for path, rest in lines)
+
+
+def in_order(lines: Iterable[str]) -> list[str]:
+    """Lines sorted by what stands in them, numbers by their value: `slots.2` comes before `slots.10`."""
+    return sorted(
+        lines, key=lambda line: [(not p.isdigit(), int(p) if p.isdigit() else p) for p in _DIGITS.split(line)]
+    )
 
 
 def render_path(root: str, path: Path) -> str:
@@ -132,8 +143,20 @@ def _model_in(annotation: Any) -> Any:
     return annotation
 
 
-def _value(path: Path, value: object, *, hide: bool) -> str:
-    if hide or any(isinstance(part, str) and _HIDDEN.search(part) for part in path):
+def _may_be_secret(model: type[BaseModel], path: Path, value: object) -> bool:
+    """Whether a key of the path sounds like a password. The name of an instance, which is anybody's choice, may."""
+    current: Any = model
+    for at, part in enumerate(path):
+        named = typing.get_origin(current) is dict
+        harmless = named and (at + 1 < len(path) or value == part)
+        if not harmless and isinstance(part, str) and _HIDDEN.search(part):
+            return True
+        current = _below(current, part)
+    return False
+
+
+def _value(value: object, *, hide: bool) -> str:
+    if hide:
         return " = (hidden)"
     if isinstance(value, Mapping):
         return " = {…}" if value else " = {}"
@@ -141,11 +164,6 @@ def _value(path: Path, value: object, *, hide: bool) -> str:
         return " = […]" if value else " = []"
     text = json.dumps(value, ensure_ascii=False, default=str)
     return f" = {text}" if len(text) <= _LONGEST_VALUE else f" = {text[: _LONGEST_VALUE - 1]}…"
-
-
-def _natural(path: str) -> list[tuple[bool, int | str]]:
-    """Sort key by which `slots.2` comes before `slots.10`."""
-    return [(not part.isdigit(), int(part) if part.isdigit() else part) for part in re.split(r"(\d+)", path)]
 
 
 def _fold(word: str) -> str:

@@ -87,7 +87,8 @@ def _config_rules(args: ClusterSettings, config: dict[str, str]) -> Iterator[tup
         if config.get("save", ""):
             yield "save", "there is no volume to keep snapshots on; declare persistence"
     if int(config.get("min-replicas-to-write", 0)) > args.replicas:
-        yield "min-replicas-to-write", f"no write would ever be accepted: each primary has {args.replicas} replicas"
+        copies = "1 replica" if args.replicas == 1 else f"{args.replicas} replicas"
+        yield "min-replicas-to-write", f"no write would ever be accepted: each primary has {copies}"
     if "cluster-node-timeout" in config:
         lowest, highest = NODE_TIMEOUT_MS
         if not lowest <= int(config["cluster-node-timeout"]) <= highest:

@@ -108,10 +108,9 @@ def _text(value: object) -> str | None:
 
 
 def _unknown(name: str, settings: Mapping[str, str], server: str) -> str:
-    offered = [n for n in settings if n not in _WIRE_WORDS and not owned_reason(n)]
-    owned = [n for n in (*settings, *DIRECTIVES) if owned_reason(n)]
-    hint = nearest(name, offered) or nearest(name, owned)
-    return f"{server} has no such setting{hint}"
+    # Owned ones too: whoever misspelt one is led to the reason why it can't be set.
+    offered = [name for name in (*settings, *DIRECTIVES) if name not in _WIRE_WORDS]
+    return f"{server} has no such setting{nearest(name, offered)}"
 
 
 def _enum_problem(value: str, words: list[str]) -> str:
