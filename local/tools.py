@@ -31,7 +31,6 @@ class Tools:
     kube_proxy: Path
     etcd: Path
     coredns: Path
-    local_path_provisioner: Path
     kube_router: Path
 
 
@@ -60,7 +59,6 @@ def ensure(progress: Progress) -> Tools:
         kube_proxy=programs["kube-proxy"],
         etcd=programs["etcd"],
         coredns=programs["coredns"],
-        local_path_provisioner=programs["local-path-provisioner"],
         kube_router=programs["kube-router"],
     )
 
@@ -68,7 +66,7 @@ def ensure(progress: Progress) -> Tools:
 def _found() -> dict[str, Path]:
     """The programs that this machine has on PATH in a version that will do, by name."""
     found: dict[str, Path] = {}
-    singles = (ambient.PULUMI, ambient.ETCD, ambient.COREDNS, ambient.LOCAL_PATH, ambient.KUBE_ROUTER)
+    singles = (ambient.PULUMI, ambient.ETCD, ambient.COREDNS, ambient.KUBE_ROUTER)
     for wanted in singles:
         if path := ambient.find(wanted):
             found[wanted.program] = path

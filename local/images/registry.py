@@ -34,7 +34,7 @@ def answers(host: str) -> bool:
             return bool(response.status == 200)
     except urllib.error.HTTPError as error:
         # 401 is the answer of a registry that wants a token first, and gives one to everybody for a public image.
-        return error.code == 401 and error.headers.get("Docker-Distribution-Api-Version", "").startswith("registry/2")
+        return error.code == 401 and error.headers.get("WWW-Authenticate", "").startswith("Bearer")
     except (OSError, ValueError):
         return False
 

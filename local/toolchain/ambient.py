@@ -44,7 +44,6 @@ KUBERNETES = tuple(
 )
 ETCD = Wanted("etcd", ("--version",), (3, 6), (3, 7))
 COREDNS = Wanted("coredns", ("-version",), (1, 11), (2,))
-LOCAL_PATH = Wanted("local-path-provisioner", ("--version",), (0, 0, 30), (0, 1))
 KUBE_ROUTER = Wanted("kube-router", ("--version",), (2, 1), (3,))
 
 

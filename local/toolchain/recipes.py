@@ -149,13 +149,6 @@ KUBERNETES = Recipe(
 )
 ETCD = Recipe("etcd", "go.etcd.io/etcd/server/v3", cost_s=30)
 COREDNS = Recipe("coredns", cost_s=90)
-LOCAL_PATH = Recipe(
-    "local-path-provisioner",
-    "github.com/rancher/local-path-provisioner",
-    ldflags=f"{_STRIPPED} -X main.VERSION="
-    + pinned("local-path-provisioner", "github.com/rancher/local-path-provisioner"),
-    cost_s=60,
-)
 KUBE_ROUTER = Recipe(
     "kube-router",
     f"{_ROUTER}/cmd/kube-router",
@@ -165,5 +158,5 @@ KUBE_ROUTER = Recipe(
 PAUSE = Recipe("pause", static=True, cost_s=10)
 """Part of a container image."""
 
-TOOLS_TO_RUN = (PULUMI, LANGUAGE_HOST, PROVIDER, KUBERNETES, ETCD, COREDNS, LOCAL_PATH, KUBE_ROUTER)
+TOOLS_TO_RUN = (PULUMI, LANGUAGE_HOST, PROVIDER, KUBERNETES, ETCD, COREDNS, KUBE_ROUTER)
 ALL = (*TOOLS_TO_RUN, PAUSE)

@@ -33,7 +33,6 @@ def program(path: Path, says: str, *, exit_code: int = 0) -> Path:
         ("Client Version: v1.32.4-dispatcher\nKustomize Version: v5.5.0", (1, 32, 4)),
         ("etcd Version: 3.6.16\nGit SHA: GitNotFound", (3, 6, 16)),
         ("CoreDNS-1.14.7\nlinux/amd64, go1.26.8,", (1, 14, 7)),
-        ("local-path-provisioner version v0.0.30", (0, 0, 30)),
         ("Running /usr/local/bin/kube-router version v2.1.0, built on , go1.26.8", (2, 1, 0)),
         ("no version at all", None),
         ("", None),
