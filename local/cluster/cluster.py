@@ -53,7 +53,7 @@ class Cluster:
         try:
             written = json.loads(self.layout.record.read_text())
             return Record(written["digest"], IPv4Network(written["host_link"]), bool(written["complete"]))
-        except (OSError, ValueError, KeyError):
+        except (OSError, ValueError, KeyError, TypeError):
             return None
 
     def write_record(self, record: Record) -> None:

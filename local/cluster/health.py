@@ -99,12 +99,13 @@ def _nodes(nodes: tuple[Node, ...], api: Api) -> list[Fault]:
         fault
         for node in nodes
         for fault in (
-            [Fault("isn't registered", node.name)] if node.name not in found else _node(node, found[node.name])
+            [Fault("isn't registered", node.name)] if node.name not in found else node_faults(node, found[node.name])
         )
     ]
 
 
-def _node(node: Node, item: dict[str, Any]) -> list[Fault]:
+def node_faults(node: Node, item: dict[str, Any]) -> list[Fault]:
+    """What isn't right with a node, from its object in the API. Pure."""
     labels: dict[str, str] = item["metadata"].get("labels", {})
     faults: list[Fault] = []
     if labels.get(_ZONE) != node.zone or labels.get(_HOSTNAME) != node.name:

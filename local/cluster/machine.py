@@ -66,7 +66,7 @@ class Machine:
             pid = int(written["pid"])
             if written["boot"] != _boot_id() or written["started"] != _started(pid):
                 return None
-        except (OSError, ValueError, KeyError):
+        except (OSError, ValueError, KeyError, TypeError):
             return None
         return pid
 

@@ -97,6 +97,8 @@ def wants_volume(claim: dict[str, Any], settings: Settings) -> bool:
     return (
         claim["spec"].get("storageClassName") == settings.storage_class
         and not claim["spec"].get("volumeName")
+        and claim["spec"].get("volumeMode", "Filesystem") == "Filesystem"
+        and set(claim["spec"].get("accessModes", [])) <= {"ReadWriteOnce", "ReadWriteOncePod"}
         and claim["status"].get("phase") == "Pending"
         and claim["metadata"].get("annotations", {}).get(SELECTED_NODE) in settings.host_folders
         and "deletionTimestamp" not in claim["metadata"]

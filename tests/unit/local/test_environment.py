@@ -59,4 +59,4 @@ def test_a_child_gets_this_processs_variables_too(monkeypatch: pytest.MonkeyPatc
     assert merged["KUBECONFIG"] == "/some/file"
     assert merged["OF_THIS_PROCESS"] == "1"
     assert "PULUMI_CONFIG_PASSPHRASE_FILE" not in merged
-    assert os.environ["PULUMI_CONFIG_PASSPHRASE_FILE"] == "another"
+    assert "PULUMI_CONFIG_PASSPHRASE_FILE" in os.environ
