@@ -103,7 +103,8 @@ def _commands(step: Action, endpoints: Mapping[Member, Endpoint]) -> list[Comman
             return [assign, ("CLUSTER", "BUMPEPOCH")] if raise_epoch else [assign]
         case steps.DropSlots(slots=slots):
             return [("CLUSTER", "DELSLOTSRANGE", *_bounds(slots))]
-        case steps.Introduce(to=to):
+        # To a node that knows the caller, the same packet is as good as a ping: it carries the caller's slots.
+        case steps.Introduce(to=to) | steps.Remind(to=to):
             return [("CLUSTER", "MEET", endpoints[to].address, endpoints[to].port, endpoints[to].bus_port)]
         case steps.Replicate(primary_id=primary_id):
             return [("CLUSTER", "REPLICATE", primary_id)]
@@ -121,7 +122,7 @@ def _commands(step: Action, endpoints: Mapping[Member, Endpoint]) -> list[Comman
 
 
 def _touched(step: Action) -> tuple[Member, ...]:
-    return (step.member, step.to) if isinstance(step, steps.Introduce) else (step.member,)
+    return (step.member, step.to) if isinstance(step, steps.Introduce | steps.Remind) else (step.member,)
 
 
 def _bounds(slots: SlotSet) -> list[int]:

@@ -59,9 +59,9 @@ class Spec:
     `formed` says that the instance has been Ready before: slots whose every copy is gone may then have held data.
     `accept_data_loss` is a person's consent to give such slots to empty nodes.
 
-    `node_timeout_ms` is the `cluster-node-timeout` that the servers are configured with. When it is known, empty nodes
-    are given a short one for the moment in which they get their first slots, so that they serve at once, and it is put
-    back right after (and by the next run, if this one dies in between). None leaves it alone.
+    `node_timeout_ms` is the `cluster-node-timeout` that the servers are configured with. When it is known, a new
+    cluster serves at once, where it otherwise waits for that time (at most 5 s), and a timeout that was changed live is
+    set back. None leaves it alone.
     """
 
     instance: str

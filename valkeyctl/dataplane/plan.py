@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from valkeyctl.dataplane.findings import Findings
 from valkeyctl.dataplane.knowledge import Knowledge
 from valkeyctl.dataplane.model import Member, Spec
-from valkeyctl.dataplane.plan_agreement import await_agreement, await_members
 from valkeyctl.dataplane.plan_forget import forget_the_gone
 from valkeyctl.dataplane.plan_guard import refuse_foreign
-from valkeyctl.dataplane.plan_introduce import introduce_members
+from valkeyctl.dataplane.plan_introduce import introduce_members, remind_of_slots
+from valkeyctl.dataplane.plan_members import await_members, await_state
 from valkeyctl.dataplane.plan_replicas import attach_replicas
 from valkeyctl.dataplane.plan_slots import assign_slots, close_open_slots, refuse_moves, settle_claims
-from valkeyctl.dataplane.plan_timeout import restore_node_timeouts
+from valkeyctl.dataplane.plan_timeout import end_the_wait
 from valkeyctl.dataplane.shards import Problem, decide_shards
 from valkeyctl.dataplane.steps import Step, Wait
 from valkeyctl.dataplane.view import View
@@ -72,13 +72,14 @@ def plan(spec: Spec, view: View) -> Plan:
     await_members(k, found)
     settle_claims(k, shards, found)
     assign_slots(k, shards, found)
-    introduce_members(k, found)
+    introduce_members(k, shards, found)
     attach_replicas(k, shards, found)
     forget_the_gone(k, shards, found)
     close_open_slots(k, found)
     refuse_moves(k, found)
-    restore_node_timeouts(k, found)
-    await_agreement(k, shards, found)
+    agreed = remind_of_slots(k, shards, found)
+    await_state(k, found)
+    end_the_wait(k, found, settled=agreed and all(shard.primary is not None for shard in shards))
     blocked = _blocked(found.problems) if found.problems else None
     if found.steps or found.waits:
         return Steps((*found.steps, *found.waits), blocked)

@@ -8,7 +8,6 @@ from valkeyctl.dataplane.findings import Findings
 from valkeyctl.dataplane.ghosts import Kind
 from valkeyctl.dataplane.knowledge import Knowledge
 from valkeyctl.dataplane.model import Member
-from valkeyctl.dataplane.plan_timeout import hasten
 from valkeyctl.dataplane.shards import Shard
 from valkeyctl.dataplane.slots import SlotSet, union
 from valkeyctl.dataplane.steps import AssignSlots, CloseSlot, DropSlots, SetEpoch
@@ -69,7 +68,6 @@ def assign_slots(k: Knowledge, shards: Sequence[Shard], found: Findings) -> None
         primary = shard.primary
         if not primary.peers and primary.config_epoch == 0:
             epoch += 1
-            hasten(k, primary, found)
             found.do(SetEpoch(primary.member, epoch))
             found.do(AssignSlots(primary.member, slots))
         else:
@@ -85,8 +83,6 @@ def _assign_in_a_cluster(k: Knowledge, primary: NodeView, slots: SlotSet, found:
         found.do(DropSlots(primary.member, outdated))
     ready = slots - union(stale.values())
     if ready:
-        if not primary.slots and not primary.keys:
-            hasten(k, primary, found)
         found.do(AssignSlots(primary.member, ready, raise_epoch=True))
     if stale:
         found.symptom(primary.member, f"it forgets the former owner of slots {union(stale.values())}")

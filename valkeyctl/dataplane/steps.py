@@ -70,6 +70,19 @@ class Introduce:
 
 
 @dataclass(frozen=True)
+class Remind:
+    """Have a primary tell its slots at once to a member that knows it already."""
+
+    member: Member
+    to: Member
+    settles_in_s: ClassVar[float] = 1.0
+
+    def describe(self) -> str:
+        """One line for a person."""
+        return f"{self.member}: tell its slots to {self.to}"
+
+
+@dataclass(frozen=True)
 class Replicate:
     """Make a member a replica of its shard's primary."""
 
@@ -161,6 +174,16 @@ class Wait:
 
 
 Action = (
-    SetEpoch | AssignSlots | DropSlots | Introduce | Replicate | Detach | Promote | Forget | CloseSlot | SetNodeTimeout
+    SetEpoch
+    | AssignSlots
+    | DropSlots
+    | Introduce
+    | Remind
+    | Replicate
+    | Detach
+    | Promote
+    | Forget
+    | CloseSlot
+    | SetNodeTimeout
 )
 Step = Action | Wait
