@@ -47,11 +47,13 @@ class Tunnel:
         self._where = where
         self._buffer = bytearray()
         self._greeted: set[int] = set()
+        self._ended = False
 
     def recv(self, size: int) -> bytes:
         """Some bytes; none at the end of the stream. Errors: TimeoutError, TunnelError."""
         while not self._buffer:
-            if not self._next_frame():
+            if self._ended or not self._next_frame():
+                self._ended = True
                 return b""
         taken = bytes(self._buffer[:size])
         del self._buffer[:size]
@@ -59,6 +61,8 @@ class Tunnel:
 
     def sendall(self, data: bytes) -> None:
         """Sends all of `data`. Errors: TimeoutError, TunnelError."""
+        if self._ended:
+            raise TunnelClosed(f"{self._where}: closed by the other side")
         view = memoryview(data)
         for start in range(0, len(view), _CHUNK):
             self._guarded(self._websocket.send_binary, b"\x00" + bytes(view[start : start + _CHUNK]))

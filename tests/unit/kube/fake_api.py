@@ -132,7 +132,7 @@ class FakeApi:
         if match is None:
             return self._status(404, f"no path {path}")
         namespace = match["namespace"]
-        known_namespaces = {p.rpartition("/")[2] for p in self.objects if p.startswith("/api/v1/namespaces/")}
+        known_namespaces = {p.rpartition("/")[2] for p in self.objects if p.rpartition("/")[0] == "/api/v1/namespaces"}
         if method == "POST":
             if namespace and f"/api/v1/namespaces/{namespace}" not in self.objects and known_namespaces:
                 return self._status(404, f'namespaces "{namespace}" not found')
