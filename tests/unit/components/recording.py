@@ -107,7 +107,8 @@ def record(program: Callable[[], dict[str, pulumi.Output[Any]] | None], *, previ
     finally:
         loop.close()
         asyncio.set_event_loop(asyncio.new_event_loop())
-    return Program([_registered(request) for request in requests], outputs)
+    # The stack itself is registered once for all programs of a test run.
+    return Program([_registered(request) for request in requests if request.type != "pulumi:pulumi:Stack"], outputs)
 
 
 def _registered(request: Any) -> Registered:

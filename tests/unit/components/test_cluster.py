@@ -40,7 +40,7 @@ def program(args: ClusterArgs | None = None, opts: Any = None, *, preview: bool 
 
 def test_what_a_cluster_is_made_of() -> None:
     seen = {resource.label for resource in program()}
-    assert seen == OBJECTS | OURS | {"Stack valkey-dev", "Cluster sessions", "Provider sessions-kubernetes"}
+    assert seen == OBJECTS | OURS | {"Cluster sessions", "Provider sessions-kubernetes"}
 
 
 def test_with_persistence_each_pod_has_a_claim() -> None:
