@@ -14,7 +14,7 @@ from valkeyctl.dataplane.model import Directory, Endpoint, Member, Spec
 from valkeyctl.dataplane.observe import MAX_PARALLEL, TIMEOUT_S, observe_over
 from valkeyctl.dataplane.plan import Blocked, Done, Plan, Steps, plan
 from valkeyctl.dataplane.progress import Progress, Teller
-from valkeyctl.dataplane.steps import Step, Wait
+from valkeyctl.dataplane.steps import Action, Step, describe_all
 from valkeyctl.dataplane.view import Absent, Outcome, Unreachable, View
 
 FASTEST_S = 0.02
@@ -42,7 +42,7 @@ def converge(
     """Bring the instance into the declared state; returns the observation that shows it.
 
     Idempotent and resumable: killed at any point, the next run finishes. Writes nothing when all is right already.
-    `may_go_on` is called before every observation and before every step, and raises to stop there. `directory` is asked
+    `may_go_on` is called before every observation and before the steps of every round, and raises to stop there. `directory` is asked
     before every observation (at most `DIRECTORY_S` old). `progress` is called on each change, never more than once a
     round. Raises `errors.Blocked`, `errors.DeadlineExceeded` after `deadline_s` seconds, or what `may_go_on` and
     `directory` raise; all that could be done was done before.
@@ -65,6 +65,7 @@ class _Run:
     missing_since: dict[Member, float] = field(default_factory=dict[Member, float])
     taken_at: dict[Step, float] = field(default_factory=dict[Step, float])
     failures: dict[Step, int] = field(default_factory=dict[Step, int])
+    hopeless: dict[Step, errors.ValkeyctlError] = field(default_factory=dict[Step, errors.ValkeyctlError])
     blocked_since: float | None = None
     pause_s: float = FASTEST_S
 
@@ -107,36 +108,44 @@ class _Run:
 
     def _take(self, what: Steps, view: View) -> None:
         now = time.monotonic()
-        due = [step for step in what.steps if self._is_due(step, now)]
-        for _ in due:
-            self.may_go_on()
+        due = [step for step in what.actions if self._is_due(step, now)]
+        self.may_go_on()
         failed = apply_all(self.links, due, self.endpoints)
         self.taken_at.update(dict.fromkeys(due, now))
-        done = [step.describe() for step in due if step not in failed]
-        self.teller.say(_summary(what, view), tuple(wait.describe() for wait in what.waits), new=tuple(done))
+        done = describe_all(step for step in due if step not in failed)
+        self.teller.say(_summary(what, view), tuple(wait.describe() for wait in what.waits), new=done)
         for step, error in failed.items():
             self.teller.say(f"{step.describe()}: {error}", tuple(wait.describe() for wait in what.waits))
-            self._count_failure(step, error, view)
+            self._count_failure(step, error)
+        self._give_up_when_hopeless(what, view)
 
-    def _is_due(self, step: Step, now: float) -> bool:
-        if isinstance(step, Wait):
+    def _is_due(self, step: Action, now: float) -> bool:
+        if step in self.hopeless:
             return False
         rest_s = max(step.settles_in_s, 0.25 * self.failures.get(step, 0))
         return now - self.taken_at.get(step, float("-inf")) >= rest_s
 
-    def _count_failure(self, step: Step, error: errors.ValkeyctlError, view: View) -> None:
-        """A server that keeps refusing a step needs a person. One that couldn't be reached shows at the next look."""
+    def _count_failure(self, step: Step, error: errors.ValkeyctlError) -> None:
+        """Remember what a server refuses again and again. One that couldn't be reached shows at the next look."""
         if isinstance(error, errors.Unreachable):
             return
         self.failures[step] = self.failures.get(step, 0) + 1
         if self.failures[step] >= TRIES:
-            raise errors.Blocked(
-                f"{step.describe()} failed {TRIES} times: {error.what}",
-                where=error.where,
-                remedy=error.remedy,
-                view=view,
-                done=self.teller.done,
-            ) from error
+            self.hopeless[step] = error
+
+    def _give_up_when_hopeless(self, what: Steps, view: View) -> None:
+        """When only steps are left that servers keep refusing, a person is needed; the rest has been done before."""
+        if not self.hopeless or what.waits or any(step not in self.hopeless for step in what.actions):
+            return
+        step = next(step for step in what.actions if step in self.hopeless)
+        error = self.hopeless[step]
+        raise errors.Blocked(
+            f"{step.describe()} failed {TRIES} times: {error.what}",
+            where=error.where,
+            remedy=error.remedy,
+            view=view,
+            done=self.teller.done,
+        ) from error
 
     def _wait_blocked(self, what: Blocked, view: View) -> None:
         now = time.monotonic()
@@ -149,6 +158,7 @@ class _Run:
         if time.monotonic() < self.deadline:
             return
         waits = [wait.describe() for wait in what.waits] if isinstance(what, Steps) else []
+        waits += [f"{step.describe()} failed: {error.what}" for step, error in self.hopeless.items()]
         blocked = what.blocked if isinstance(what, Steps) else what
         missing = "; ".join(waits[:10]) or "; ".join(what.describe()[:10] if isinstance(what, Steps) else ())
         parts = [missing, blocked.reason if isinstance(blocked, Blocked) else ""]
@@ -168,9 +178,8 @@ class _Run:
 
 def _summary(what: Steps, view: View) -> str:
     present = f"{len(view.nodes)} of {len(view.outcomes)} members answer"
-    actions = sum(1 for step in what.steps if not isinstance(step, Wait))
-    if actions:
-        return f"{present}; {actions} steps"
+    if what.actions:
+        return f"{present}; {len(what.actions)} steps"
     first = what.waits[0].describe() if what.waits else ""
     more = f" and {len(what.waits) - 1} more" if len(what.waits) > 1 else ""
     return f"{present}; {first}{more}"

@@ -15,7 +15,7 @@ from valkeyctl.dataplane.plan_replicas import attach_replicas
 from valkeyctl.dataplane.plan_slots import assign_slots, close_open_slots, refuse_moves, settle_claims
 from valkeyctl.dataplane.plan_timeout import end_the_wait
 from valkeyctl.dataplane.shards import Problem, decide_shards
-from valkeyctl.dataplane.steps import Step, Wait
+from valkeyctl.dataplane.steps import Action, Step, Wait
 from valkeyctl.dataplane.view import View
 
 
@@ -42,6 +42,11 @@ class Steps:
 
     steps: tuple[Step, ...]
     blocked: Blocked | None = None
+
+    @property
+    def actions(self) -> tuple[Action, ...]:
+        """What there is to do."""
+        return tuple(step for step in self.steps if not isinstance(step, Wait))
 
     @property
     def waits(self) -> tuple[Wait, ...]:

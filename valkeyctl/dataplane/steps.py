@@ -6,6 +6,7 @@ repeat the very same step before that.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -187,3 +188,34 @@ Action = (
     | SetNodeTimeout
 )
 Step = Action | Wait
+
+_TOGETHER: dict[type[Action], str] = {
+    SetEpoch: "set the config epochs of",
+    AssignSlots: "assign slots to",
+    DropSlots: "drop empty claims to slots of",
+    Introduce: "introduce to the others",
+    Remind: "tell the others the slots of",
+    Replicate: "attach to their primaries",
+    Detach: "detach",
+    Promote: "ask to be elected",
+    Forget: "forget nodes that are gone at",
+    CloseSlot: "close slots of",
+    SetNodeTimeout: "set the node timeouts of",
+}
+_MOST_LINES = 4
+
+
+def describe_all(done: Iterable[Action]) -> tuple[str, ...]:
+    """What was done, for people: a line a step, and one line for many steps of a kind, so that logs stay readable."""
+    by_kind: dict[type[Action], list[Action]] = {}
+    for step in done:
+        by_kind.setdefault(type(step), []).append(step)
+    lines: list[str] = []
+    for kind, alike in by_kind.items():
+        if len(alike) <= _MOST_LINES:
+            lines += [step.describe() for step in alike]
+            continue
+        members = sorted({step.member for step in alike})
+        more = f" and {len(members) - 8} more" if len(members) > 8 else ""
+        lines.append(f"{_TOGETHER[kind]} {', '.join(map(str, members[:8]))}{more}")
+    return tuple(lines)
