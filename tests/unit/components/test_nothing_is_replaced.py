@@ -1,6 +1,7 @@
 """Changing one setting replaces nothing: each object, each setting, also under a provider of the program's own."""
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import pulumi
@@ -57,6 +58,11 @@ WAYS: dict[str, Connection] = {
 }
 
 
+@cache
+def base(*, own: bool) -> Program:
+    return program({}, own=own)
+
+
 def program(args: dict[str, Any], connection: Connection | None = None, *, own: bool) -> Program:
     def run() -> dict[str, pulumi.Output[Any]]:
         # As most programs make one: it says nothing of ConfigMaps.
@@ -71,7 +77,7 @@ def program(args: dict[str, Any], connection: Connection | None = None, *, own: 
 @pytest.mark.parametrize("own", [False, True], ids=["our provider", "a provider of the program's own"])
 @pytest.mark.parametrize("setting", CHANGES)
 def test_setting(setting: str, own: bool) -> None:  # noqa: FBT001
-    before, after = program({}, own=own), program(CHANGES[setting], own=own)
+    before, after = base(own=own), program(CHANGES[setting], own=own)
     assert list(replaced(before, after)) == []
     gone = {resource.label for resource in before} - {resource.label for resource in after}
     expected: set[str] = set()
@@ -85,7 +91,7 @@ def test_setting(setting: str, own: bool) -> None:  # noqa: FBT001
 @pytest.mark.parametrize("own", [False, True], ids=["our provider", "a provider of the program's own"])
 @pytest.mark.parametrize("way", WAYS)
 def test_way_to_kubernetes(way: str, own: bool) -> None:  # noqa: FBT001
-    before, after = program({}, own=own), program({}, WAYS[way], own=own)
+    before, after = base(own=own), program({}, WAYS[way], own=own)
     assert list(replaced(before, after)) == []
     assert {resource.label for resource in before} == {resource.label for resource in after}
 
