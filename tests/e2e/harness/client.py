@@ -12,7 +12,7 @@ import valkey
 
 from tests.e2e.harness.kube import Kube, eventually
 
-IMAGE = "python:3.14-slim"
+IMAGE = "python:3.13-slim"
 NAME = "client"
 
 

@@ -54,7 +54,7 @@ class Namespace:
     name: str
 
     def server(self, name: str, *, labels: Mapping[str, str] | None = None, **spec: Any) -> Object:
-        """A Pod with a Valkey server on port 6379 that also has valkey-cli; `spec`: more of its Pod spec. Not waited for."""
+        """A Pod with a Valkey server on port 6379 and valkey-cli; `spec`: more of its Pod spec. Not waited for."""
         container: dict[str, Any] = {
             "name": "server",
             "image": SERVER_IMAGE,
