@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import threading
 import time
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -47,11 +49,16 @@ class FakeApi:
         self.fault: Fault = lambda _method, _path: None
         self.finalizers: set[str] = set()
         self._version = 0
+        self._connections: list[socket.socket] = []
         self._lock = threading.RLock()
         api = self
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+
+            def setup(self) -> None:
+                api._connections.append(self.request)
+                super().setup()
 
             def answer(self) -> None:
                 length = int(self.headers.get("Content-Length") or 0)
@@ -93,8 +100,12 @@ class FakeApi:
         )
 
     def close(self) -> None:
+        """Is gone, its open connections with it. Idempotent."""
         self._server.shutdown()
         self._server.server_close()
+        for connection in self._connections:
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
 
     def put(self, path: str, body: Object) -> Object:
         """Puts an object there, as if somebody had written it."""

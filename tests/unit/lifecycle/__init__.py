@@ -1,0 +1,1 @@
+"""The dynamic resources: what they decide, and what they show."""

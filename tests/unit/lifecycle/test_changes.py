@@ -1,0 +1,124 @@
+"""What `check` decides: the planned layout, and which changes are refused before anything is written."""
+
+from typing import Any
+
+import pytest
+from pulumi.runtime import rpc
+
+from valkeyctl.dataplane.errors import InvalidSlots, ValkeyctlError
+from valkeyctl.kube.status import InstanceStatus
+from valkeyctl.lifecycle.changes import ChangeRefused, owners, planned_inputs
+
+THREE = {"s0": "0-5460", "s1": "5461-10921", "s2": "10922-16383"}
+FORMED = InstanceStatus("Ready", layout=THREE, formed=True)
+
+
+def inputs(shards: float = 3.0, replicas: float = 1.0, **more: Any) -> dict[str, Any]:
+    return {"shards": shards, "replicas": replicas, "owner": "o", "namespace": "n", "instance": "i", **more}
+
+
+def test_a_new_cluster_gets_equal_ranges_and_nothing_else_changes() -> None:
+    checked = planned_inputs({}, inputs(), None)
+    assert checked == {**inputs(), "layout": THREE}
+
+
+def test_the_same_declaration_gives_the_same_layout() -> None:
+    first = planned_inputs({}, inputs(), None)
+    assert planned_inputs(first, inputs(), None) == first
+
+
+def test_an_explicit_layout_is_kept_whatever_names_its_shards_have() -> None:
+    slots = {"0": "0-99", "1": "100-16382", "2": "16383"}
+    assert planned_inputs({}, inputs(slots=slots), None)["layout"] == {"s0": "0-99", "s1": "100-16382", "s2": "16383"}
+
+
+def test_a_layout_once_declared_stays_when_it_is_left_out_again_within_one_of_equal() -> None:
+    turned = {"0": "10923-16383", "1": "0-5461", "2": "5462-10922"}
+    first = planned_inputs({}, inputs(slots=turned), None)
+    assert planned_inputs(first, inputs(), None)["layout"] == first["layout"]
+
+
+def test_without_old_inputs_the_status_tells_what_there_is() -> None:
+    turned = {"s0": "10923-16383", "s1": "0-5461", "s2": "5462-10922"}
+    live = InstanceStatus("Ready", layout=turned, formed=True)
+    assert planned_inputs({}, inputs(), live)["layout"] == turned
+
+
+@pytest.mark.parametrize(
+    "live",
+    [
+        InstanceStatus("Initializing", layout={}),
+        InstanceStatus("Failed", layout={"s0": "0-16383"}),
+        InstanceStatus("Ready", layout=THREE, formed=True, destroying=True),
+        InstanceStatus("Degraded", layout={**THREE, "s2": "10922-16000"}, formed=True),
+    ],
+    ids=["never formed", "half made", "being destroyed", "slots missing"],
+)
+def test_a_status_that_cannot_be_relied_on_binds_nobody(live: InstanceStatus) -> None:
+    assert len(planned_inputs({}, inputs(shards=4.0), live)["layout"]) == 4
+
+
+REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "fewer shards": (inputs(shards=2.0), ["2 shards are declared where the cluster has 3", "fewer", "Declare 3"]),
+    "more shards": (inputs(shards=4.0), ["4 shards are declared where the cluster has 3", "more"]),
+    "fewer replicas": (inputs(replicas=0.0), ["0 replicas are declared where each shard has 1", "Declare 1 or more"]),
+    "slots that move": (
+        inputs(slots={"0": "0-5461", "1": "5462-10921", "2": "10922-16383"}),
+        ["moves slots", 's0: "0-5460" => "0-5461"', 's1: "5461-10921" => "5462-10921"'],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_done_safely_is_refused(case: str) -> None:
+    news, told = REFUSED[case]
+    with pytest.raises(ChangeRefused) as raised:
+        planned_inputs(planned_inputs({}, inputs(), None), news, None)
+    for text in told:
+        assert text in str(raised.value)
+    assert isinstance(raised.value, ValkeyctlError)
+    assert "s2:" not in str(raised.value)
+
+
+def test_more_replicas_are_fine() -> None:
+    before = planned_inputs({}, inputs(), None)
+    assert planned_inputs(before, inputs(replicas=2.0), None)["layout"] == THREE
+
+
+def test_the_layout_that_it_has_may_be_declared() -> None:
+    before = planned_inputs({}, inputs(), None)
+    slots = {str(shard): slots for shard, slots in enumerate(THREE.values())}
+    assert planned_inputs(before, inputs(slots=slots), None)["layout"] == THREE
+
+
+@pytest.mark.parametrize(
+    ("slots", "told"),
+    [
+        ({"0": "0-16383"}, "1 shards have slots where 3 are declared"),
+        ({"0": "0-1", "1": "2-3", "2": "5-16383"}, "no shard has the slots 4"),
+        ({"a": "0-16383"}, "names shards by number"),
+    ],
+)
+def test_impossible_slots_are_refused(slots: dict[str, str], told: str) -> None:
+    with pytest.raises(InvalidSlots, match=told):
+        planned_inputs({}, inputs(slots=slots), None)
+
+
+def test_what_is_unknown_at_preview_leaves_the_layout_unknown() -> None:
+    assert "layout" not in planned_inputs({}, inputs(shards=rpc.UNKNOWN), None)  # type: ignore[arg-type]
+
+
+def test_a_new_start_with_the_status_of_a_running_instance_is_refused_like_any_change() -> None:
+    with pytest.raises(ChangeRefused, match="2 shards are declared where the cluster has 3"):
+        planned_inputs({}, inputs(shards=2.0), FORMED)
+
+
+def test_owners_remember_what_a_renamed_stack_was_called() -> None:
+    first = {"owner": "a"}
+    assert owners({}, first) == ["a"]
+    renamed = {"owner": "b", "former_owners": owners(first, {"owner": "b"})[1:]}
+    assert owners({}, renamed) == ["b", "a"]
+    again = owners(renamed, {"owner": "c"})
+    assert again == ["c", "b", "a"]
+    # Renamed back, the former name is no longer former.
+    assert owners({"owner": "c", "former_owners": ["b", "a"]}, {"owner": "a"}) == ["a", "c", "b"]
