@@ -42,7 +42,7 @@ class TopologyProvider(Provider):
             return dynamic.DiffResult(changes=True, replaces=replaces)
         seen = look(declaration_of(news))
         if seen.problem:
-            engine().warn(f"{news['instance']}: {seen.problem}")
+            engine().progress(seen.problem)  # Prepare says it for good, where it matters
         for line in seen.todo:
             engine().info(f"to do: {line}")
         return dynamic.DiffResult(changes=not seen.right)
