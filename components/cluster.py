@@ -40,6 +40,7 @@ class ValkeyCluster(pulumi.ComponentResource):
     right. Destroyed in reverse.
     """
 
+    namespace: pulumi.Output[str]
     phase: pulumi.Output[str]
     conditions: pulumi.Output[list[dict[str, str]]]
     endpoints: pulumi.Output[dict[str, Any]]
@@ -71,6 +72,7 @@ class ValkeyCluster(pulumi.ComponentResource):
         shards = [self._shard(shard, prepare, surroundings) for shard in range(self._args.shards)]
         topology = self._topology(prepare, [resource for shard in shards for resource in shard])
 
+        self.namespace = pulumi.Output.from_input(self._args.namespace)
         self.phase = topology.phase
         self.conditions = topology.conditions
         self.endpoints = topology.endpoints
@@ -85,6 +87,7 @@ class ValkeyCluster(pulumi.ComponentResource):
     def summary(self) -> Mapping[str, pulumi.Output[Any]]:
         """All outputs under the names that a stack exports. No password is among them, only where it is."""
         return {
+            "namespace": self.namespace,
             "phase": self.phase,
             "conditions": self.conditions,
             "endpoints": self.endpoints,

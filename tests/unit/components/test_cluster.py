@@ -170,6 +170,7 @@ def test_workload_revision_follows_the_pod_templates(change: dict[str, Any], dif
 def test_outputs() -> None:
     outputs = program().outputs
     assert set(outputs) == {
+        "namespace",
         "phase",
         "conditions",
         "endpoints",
@@ -179,6 +180,7 @@ def test_outputs() -> None:
         "primaries",
         "serverVersion",
     }
+    assert outputs["namespace"] == "valkey"
     assert outputs["phase"] == "Ready"
     assert outputs["layout"] == {"s0": "0-16383"}
     assert outputs["secretName"] == "sessions-auth"
