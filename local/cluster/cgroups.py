@@ -63,7 +63,7 @@ class CgroupTree:
                     found |= {int(pid) for pid in (folder / "cgroup.procs").read_text().split()}
         return found
 
-    def kill(self, machine: str | None = None, *, deadline_s: float = 10.0) -> None:
+    def kill(self, machine: str | None = None, *, deadline_s: float = 90.0) -> None:
         """End every process in the groups, at once. Raises LocalError if one is still there at the deadline."""
         self.thaw(machine)
         until = time.monotonic() + deadline_s

@@ -31,6 +31,10 @@ def spec(layout: Layout, keep: tuple[str, ...]) -> Spec:
         folders=("/run/tmp",),
         sysctls={
             "/proc/sys/net/ipv4/ip_forward": "0",
+            # What the nodes send one another passes through the bridge, and is none of this machine's packet filter.
+            "/proc/sys/net/bridge/bridge-nf-call-iptables": "0",
+            "/proc/sys/net/bridge/bridge-nf-call-ip6tables": "0",
+            "/proc/sys/net/bridge/bridge-nf-call-arptables": "0",
             "/proc/sys/net/ipv4/conf/all/rp_filter": "0",
             "/proc/sys/net/ipv4/conf/default/rp_filter": "0",
             "/proc/sys/net/ipv6/conf/all/disable_ipv6": "1",

@@ -14,6 +14,7 @@ from tests.e2e.harness.environment import CHECKOUT
 from tests.e2e.harness.kube import Kube, Object, eventually
 
 SERVER_IMAGE = "valkey/valkey:9.1.2"
+SILENCE = "silence"
 READY_TIMEOUT_S = 60.0
 
 
@@ -76,10 +77,10 @@ class Namespace:
         return self.ready(name)["status"]["podIP"]
 
     def reply(self, pod: str, host: str, *command: str, port: int = 6379) -> str:
-        """What a server answers to a Pod, or the error; two seconds at most."""
+        """What a server answers to a Pod, or the error; SILENCE if there is nothing within two seconds."""
         cli = ["timeout", "2", "valkey-cli", "-h", host, "-p", str(port), *(command or ("PING",))]
         done = self.kube.execute(self.name, pod, cli)
-        return (done.out + done.err).strip() or f"exit code {done.code}"
+        return SILENCE if done.code == 124 else done.out.strip() or done.err.partition("\n")[0]
 
     def _ready(self, name: str) -> Object | None:
         pod = self.kube.get("pods", self.name, name)

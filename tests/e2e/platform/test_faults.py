@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.e2e.harness.kube import Kube, eventually
-from tests.e2e.platform.platform import Namespace, local, node_is_ready
+from tests.e2e.platform.platform import SILENCE, Namespace, local, node_is_ready
 
 pytestmark = pytest.mark.usefixtures("repaired")
 
@@ -23,7 +23,7 @@ def test_a_node_that_lost_power_is_gone_at_once_and_comes_back(kube: Kube, names
     killed = local("node", "kill", "2")
     assert killed.code == 0, killed.err
     assert killed.seconds < 10
-    assert namespace.reply("on1", addresses[2]) == "exit code 124"  # Not refused: nobody is there to refuse.
+    assert namespace.reply("on1", addresses[2]) == SILENCE  # Not refused: nobody is there to refuse.
     assert namespace.reply("on1", addresses[3]) == "PONG"
     assert local("status").code == 1
     eventually("the API server notices", lambda: not node_is_ready(kube, "node2"), timeout_s=60)
@@ -54,7 +54,7 @@ def test_a_frozen_node_stands_still_and_goes_on(namespace: Namespace) -> None:
     addresses = _servers(namespace)
     namespace.reply("on2", "127.0.0.1", "SET", "key", "value")
     assert local("node", "freeze", "2").code == 0
-    assert namespace.reply("on1", addresses[2]) == "exit code 124"
+    assert namespace.reply("on1", addresses[2]) == SILENCE
     started = local("node", "start", "2")
     assert started.code == 0, started.err
     assert namespace.reply("on1", addresses[2], "GET", "key") == "value"
@@ -63,8 +63,8 @@ def test_a_frozen_node_stands_still_and_goes_on(namespace: Namespace) -> None:
 def test_a_cut_between_two_nodes_spares_the_third(namespace: Namespace) -> None:
     addresses = _servers(namespace)
     assert local("cut", "1", "2").code == 0
-    assert namespace.reply("on1", addresses[2]) == "exit code 124"
-    assert namespace.reply("on2", addresses[1]) == "exit code 124"
+    assert namespace.reply("on1", addresses[2]) == SILENCE
+    assert namespace.reply("on2", addresses[1]) == SILENCE
     assert namespace.reply("on1", addresses[3]) == "PONG"
     assert namespace.reply("on3", addresses[2]) == "PONG"
     shown = local("status")
@@ -87,7 +87,7 @@ def test_a_cut_in_one_direction(namespace: Namespace) -> None:
     addresses = _servers(namespace)
     assert local("cut", "1", "2", "--one-way").code == 0
     # Without answers there is no connection in the other direction either; a third one shows who still hears whom.
-    assert namespace.reply("on1", addresses[2]) == "exit code 124"
+    assert namespace.reply("on1", addresses[2]) == SILENCE
     assert "everything from node2" not in local("status").out
     assert local("heal").code == 0
     assert namespace.reply("on1", addresses[2]) == "PONG"
@@ -116,7 +116,7 @@ def test_an_isolated_node_stays_isolated_when_it_comes_back(kube: Kube, namespac
     started = local("node", "start", "3")
     assert started.code == 0, started.err
     eventually("its Pod is back", lambda: kube.execute(namespace.name, "on3", ["true"]).code == 0, timeout_s=60)
-    assert namespace.reply("on3", addresses[1]) == "exit code 124"
+    assert namespace.reply("on3", addresses[1]) == SILENCE
 
 
 def test_up_repairs_every_fault(namespace: Namespace) -> None:
@@ -140,7 +140,7 @@ def _serves(namespace: Namespace, pod: str) -> bool:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("node", "kill", "4"), "4"),
+        (("node", "kill", "4"), "range 1<=x<=3"),
         (("cut", "1", "node9"), "node9 is no machine"),
         (("cut", "1", "1"), "the same machine"),
         (("heal", "1"), "heal takes two machines"),
