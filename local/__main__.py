@@ -49,7 +49,8 @@ def up(
         if stack_name is not None:
             variables = environment.merged(_exports(cluster, built))
             stack.up(stack_name, variables, progress)
-            print(stack.how_to_connect(stack_name, variables))
+            print(stack.how_to_connect(stack_name, variables), flush=True)
+            stack.table(variables)
 
 
 @app.command()

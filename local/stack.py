@@ -6,6 +6,7 @@ environment that `make env` prints, and shows what they say.
 
 import json
 import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,11 @@ def destroy(stack: str, environment: Mapping[str, str], progress: Progress) -> N
         _pulumi(["destroy", "--yes", "--skip-preview", "--stack", stack], environment, timeout_s=DESTROY_TIMEOUT_S)
 
 
+def table(environment: Mapping[str, str]) -> None:
+    """Print the status table that `make status` prints. Raises nothing where it fails: it says so itself."""
+    subprocess.run([sys.executable, "-m", "valkeyctl", "status"], cwd=CHECKOUT, env=dict(environment), check=False)
+
+
 def how_to_connect(stack: str, environment: Mapping[str, str]) -> str:
     """Commands, to be pasted, that lead a person to each instance of the stack."""
     text = _pulumi(["stack", "output", "--json", "--stack", stack], environment, timeout_s=60, quiet=True)
@@ -59,12 +65,12 @@ def how_to_connect(stack: str, environment: Mapping[str, str]) -> str:
 
 def _connect_to(name: str, instance: Mapping[str, Any]) -> list[str]:
     namespace, secret, key = instance["namespace"], instance["secretName"], instance["secretKey"]
-    endpoint = instance["endpoints"][0]
+    pod = next(iter(instance["primaries"].values()))
     return [
-        f"Instance {name}: inside the cluster at {endpoint['uri']}, its password in Secret {secret}, key {key}.",
-        "A prompt on it:",
-        f"  kubectl -n {namespace} exec -it {name}-s0-0 -c server -- sh /etc/valkey/cli.sh",
-        "The password:",
+        f"Instance {name}: inside the cluster at {instance['endpoints']['uri']}",
+        "A prompt on it, signed in:",
+        f"  kubectl -n {namespace} exec -it {pod} -c server -- sh /etc/valkey/cli.sh",
+        f"Its password, which only the Secret {secret} has:",
         f"  kubectl -n {namespace} get secret {secret} -o jsonpath='{{.data.{key}}}' | base64 -d",
         "",
     ]
