@@ -47,12 +47,13 @@ def status(
         api = connect(kubeconfig, context)
         seen = overviews(api, find_instances(api, namespace, instance), transport)
     except ValkeyctlError as error:
-        Console(stderr=True).print(Text(f"error: {error}", style="red"))
+        Console(stderr=True, soft_wrap=True).print(Text(f"error: {error}", style="red"))
         raise typer.Exit(1) from None
     if as_json:
         sys.stdout.write(json.dumps([asdict(one) for one in seen], indent=2) + "\n")
         return
-    console = Console()
+    # A terminal wraps long lines, and a pipe gets them whole; only the table knows about widths.
+    console = Console(soft_wrap=True)
     if not seen:
         where = f"namespace {namespace}" if namespace else "any namespace that can be seen"
         console.print(Text(f"No instance{f' {instance}' if instance else ''} in {where} ({api.target.origin})."))
@@ -72,15 +73,22 @@ def _show(console: Console, one: Overview) -> None:
     console.print()
 
 
+#: Columns where the output goes to a file or another program, which doesn't tell a width.
+_PIPED_WIDTH = 160
+
+
 def _table(members: Sequence[MemberOverview]) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 1))
     for column in ("pod", "role", "slots"):
-        table.add_column(column)
+        table.add_column(column, no_wrap=True)
     for column in ("keys", "lag"):
-        table.add_column(column, justify="right")
-    for column in ("node", "zone", "version", "remark"):
-        table.add_column(column)
+        table.add_column(column, justify="right", no_wrap=True)
+    for column in ("node", "zone", "version"):
+        table.add_column(column, no_wrap=True)
+    if remarkable := any(member.problem for member in members):
+        table.add_column("remark", overflow="fold")
     for member in members:
+        remark = [Text(member.problem, style="yellow")] if remarkable else []
         table.add_row(
             member.pod,
             Text(member.role, style="" if member.role in ("primary", "replica") else "red"),
@@ -90,7 +98,7 @@ def _table(members: Sequence[MemberOverview]) -> Table:
             member.node,
             member.zone,
             member.version,
-            Text(member.problem, style="yellow"),
+            *remark,
         )
     return table
 

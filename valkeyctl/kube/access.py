@@ -6,6 +6,7 @@ Thin on purpose: the official client costs 0.6 s of import for a dozen requests 
 from __future__ import annotations
 
 import json
+import re
 import ssl
 import time
 from collections.abc import Iterator, Mapping
@@ -213,5 +214,5 @@ def _unreachable(target: Target, error: urllib3.exceptions.HTTPError) -> str:
     if isinstance(error, urllib3.exceptions.TimeoutError) and not refused:
         within = f"within {CONNECT_TIMEOUT_S:.0f} to {READ_TIMEOUT_S:.0f} s"
         return f"{where} gave no answer {within}. Is the cluster up, and reachable from here (VPN, firewall, proxy)?"
-    cause = str(error).rpartition(": ")[2] or str(error)
+    cause = re.sub(r"^\[Errno -?\d+\] ", "", str(error).rpartition(": ")[2] or str(error))
     return f"{where} cannot be reached: {cause}. Is the cluster up, and the right context chosen?"

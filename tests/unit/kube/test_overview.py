@@ -1,0 +1,129 @@
+"""`python -m valkeyctl status`: what it finds and shows, on an API server in this process."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from tests.unit.kube.fake_api import FakeApi
+from tests.unit.kube.pods_made import PODS, SETS, pod, unschedulable, workload
+from valkeyctl.cli import app
+from valkeyctl.dataplane import Condition, Member, Status
+from valkeyctl.kube.access import Api
+from valkeyctl.kube.overview import find_instances, wrong
+from valkeyctl.kube.status import Declared, InstanceStatus, write_status
+
+OWNER = "acme/valkey/prod/sessions"
+
+
+def run(fake: FakeApi, tmp_path: Path, *arguments: str) -> Result:
+    path = tmp_path / "kubeconfig"
+    path.write_text(fake.kubeconfig)
+    return CliRunner().invoke(app, ["status", "--kubeconfig", str(path), *arguments], env={"COLUMNS": "200"})
+
+
+def known(api: Api, fake: FakeApi) -> None:
+    """Two shards that nobody can dial, one Pod of which fits nowhere."""
+    status = InstanceStatus("Failed", formed=True, failure="it did not work", declared=Declared(2, 1, 1))
+    write_status(api, "valkey", "sessions", OWNER, status)
+    for shard in range(2):
+        fake.put(f"{SETS}/sessions-s{shard}", workload(shard))
+        fake.put(f"{PODS}/sessions-s{shard}-0", pod(shard, podIP="127.0.0.1"))
+    fake.put(f"{PODS}/sessions-s0-1", unschedulable(0, 1, "Insufficient cpu"))
+    zone = {"metadata": {"labels": {"topology.kubernetes.io/zone": "north"}}}
+    fake.put("/api/v1/nodes/node1", zone)
+
+
+def test_instances_are_found_by_status_and_by_statefulsets(api: Api, fake: FakeApi) -> None:
+    known(api, fake)
+    other = workload(0)
+    other["metadata"] = {"name": "cache-s0", "labels": {**other["metadata"]["labels"]}}
+    other["metadata"]["labels"]["app.kubernetes.io/instance"] = "cache"
+    fake.put(f"{SETS}/cache-s0", other)
+    found = find_instances(api, "valkey", None)
+    assert [(one.instance, one.declared.shards, one.declared.replicas) for one in found] == [
+        ("cache", 1, 1),
+        ("sessions", 2, 1),
+    ]
+    assert found[0].status is None
+    assert [one.instance for one in find_instances(api, "valkey", "cache")] == ["cache"]
+
+
+def test_it_shows_members_what_is_wrong_and_what_to_do(api: Api, fake: FakeApi, tmp_path: Path) -> None:
+    known(api, fake)
+    done = run(fake, tmp_path, "-n", "valkey", "--transport", "direct")
+    assert done.exit_code == 0, done.output
+    assert "valkey/sessions  Unreachable" in done.output
+    for text in (
+        "sessions-s0-0",
+        "north",
+        "sessions-s0-1: PodUnschedulable (Insufficient cpu)",
+        "absent",
+        "the last `up` failed: it did not work",
+    ):
+        assert text in done.output, done.output
+
+
+def test_json_is_for_programs(api: Api, fake: FakeApi, tmp_path: Path) -> None:
+    known(api, fake)
+    done = run(fake, tmp_path, "--json", "-n", "valkey", "--transport", "direct")
+    seen = json.loads(done.output)
+    assert [(one["namespace"], one["instance"], one["phase"]) for one in seen] == [
+        ("valkey", "sessions", "Unreachable")
+    ]
+    assert [member["pod"] for member in seen[0]["members"]] == [f"sessions-{m}" for m in _members()]
+    assert seen[0]["members"][0]["zone"] == "north"
+
+
+def _members() -> list[Member]:
+    return [Member(shard, ordinal) for shard in range(2) for ordinal in range(2)]
+
+
+def test_a_missing_secret_is_said(api: Api, fake: FakeApi, tmp_path: Path) -> None:
+    declared = Declared(1, 0, credentials={"user": None, "secretName": "gone", "key": "password"})
+    write_status(api, "valkey", "sessions", OWNER, InstanceStatus("Ready", declared=declared))
+    done = run(fake, tmp_path, "-n", "valkey")
+    assert done.exit_code == 0
+    assert "namespace valkey has no Secret 'gone'" in done.output
+
+
+def test_nothing_found_is_said(fake: FakeApi, tmp_path: Path) -> None:
+    done = run(fake, tmp_path, "-n", "valkey", "--instance", "cache")
+    assert done.exit_code == 0
+    assert "No instance cache in namespace valkey (context 'fake' of" in done.output
+
+
+@pytest.mark.parametrize("arguments", [(), ("--json",), ("--context", "nope")])
+def test_what_cannot_be_reached_is_an_error_and_no_traceback(
+    fake: FakeApi, tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    fake.close()
+    done = run(fake, tmp_path, *arguments)
+    assert done.exit_code == 1
+    assert "error: " in done.output
+    assert "Traceback" not in done.output
+    assert "not-so-secret-token" not in done.output
+
+
+def test_who_may_not_list_everywhere_sees_the_contexts_namespace(api: Api, fake: FakeApi) -> None:
+    fake.put(
+        "/api/v1/namespaces/default/configmaps/cache-status",
+        {"metadata": {"labels": workload(0)["metadata"]["labels"]}},
+    )
+    fake.objects["/api/v1/namespaces/default/configmaps/cache-status"]["metadata"]["labels"][
+        "app.kubernetes.io/instance"
+    ] = "cache"
+    fake.fault = lambda _method, path: None if "/namespaces/default/" in path else 403
+    assert [(one.namespace, one.instance) for one in find_instances(api, None, None)] == [("default", "cache")]
+
+
+def test_what_counts_as_wrong() -> None:
+    conditions = [
+        Condition("SlotsCovered", Status.TRUE, "AllSlots"),
+        Condition("ReplicasInSync", Status.FALSE, "LinkDown"),
+        Condition("Agreed", Status.UNKNOWN, "NobodyAnswers"),
+        Condition("PodsOutdated", Status.FALSE, "AllCurrent"),
+        Condition("PodsOutdated", Status.TRUE, "RevisionBehind"),
+    ]
+    assert [c.reason for c in wrong(conditions)] == ["LinkDown", "NobodyAnswers", "RevisionBehind"]
