@@ -117,7 +117,8 @@ def _server(pod: ServerPod) -> ContainerArgsDict:
         "termination_message_policy": "FallbackToLogsOnError",
         # From the first second on, once a second: the dataset may take long to load, but a small one must not wait.
         "startup_probe": _probe("live", period_s=1, failures=1800),
-        "readiness_probe": _probe("ready", period_s=2, failures=2),
+        # Each probe starts a process in the container, which is not free where many instances share a node.
+        "readiness_probe": _probe("ready", period_s=5, failures=2),
         "liveness_probe": _probe("live", period_s=10, failures=6),
         "volume_mounts": [
             {"name": "config", "mount_path": CONFIG_DIR, "read_only": True},
