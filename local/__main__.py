@@ -15,7 +15,7 @@ from . import environment, images, packages, paths, stack, tools
 from .cache import exclusive
 from .cluster import bring_up, faults, health, teardown
 from .cluster.cluster import Cluster, current
-from .cluster.layout import NODES, Node
+from .cluster.layout import Node
 from .cluster.network import api_side
 from .errors import LocalError
 from .progress import Progress
@@ -30,7 +30,7 @@ app = typer.Typer(
 node_app = typer.Typer(help="Play the faults of nodes.", no_args_is_help=True)
 app.add_typer(node_app, name="node")
 
-NodeArgument = Annotated[int, typer.Argument(metavar="N", min=1, max=NODES, help="The node's number.")]
+NodeArgument = Annotated[int, typer.Argument(metavar="N", help="The node's number.")]
 NearArgument = Annotated[str, typer.Argument(metavar="A", help="node1, 1, control-plane or api (all of it but DNS)")]
 FarArgument = Annotated[str, typer.Argument(metavar="B", help="as A, or others (all other nodes), or all")]
 

@@ -24,7 +24,7 @@ class Api:
 
     address: str
     pki: Path
-    timeout_s: float = 5.0
+    timeout_s: float = 10.0
 
     def get(self, path: str) -> Any:
         """The answer as JSON, or as text where it is no JSON. Raises ApiError."""

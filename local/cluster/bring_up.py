@@ -19,8 +19,8 @@ from .desired import Desired
 from .layout import CONTROL_PLANE, Node
 from .network import api_side
 
-READY_TIMEOUT_S = 90.0
-_RECOVERY_TIMEOUT_S = 60.0
+READY_TIMEOUT_S = 180.0
+_RECOVERY_TIMEOUT_S = 120.0
 _PATIENCE_S = 10.0
 _T = TypeVar("_T")
 

@@ -92,7 +92,7 @@ class CgroupTree:
                         if (folder / name).exists():
                             (folder / name).write_text(text)
 
-    def remove(self, machine: str | None = None, *, deadline_s: float = 5.0) -> None:
+    def remove(self, machine: str | None = None, *, deadline_s: float = 30.0) -> None:
         """Remove the groups; their processes have ended. Idempotent."""
         until = time.monotonic() + deadline_s
         for top in self._tops(machine):

@@ -131,7 +131,7 @@ def _controller_manager(layout: Layout, tools: Tools, folder: Path) -> Service:
         f"--cluster-signing-key-file={pki / 'ca.key'}",
         "--allocate-node-cidrs=false",
         "--node-monitor-period=2s",
-        "--node-monitor-grace-period=20s",
+        "--node-monitor-grace-period=30s",
         "--leader-elect=false",
         "--kube-api-qps=300",
         "--kube-api-burst=600",

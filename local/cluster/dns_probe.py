@@ -5,7 +5,7 @@ import socket
 import struct
 import sys
 
-_TIMEOUT_S = 1.0
+_TIMEOUT_S = 3.0
 
 
 def question(name: str, number: int) -> bytes:

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 
+from ..errors import LocalError
+
 FABRIC = IPv4Network("10.201.0.0/24")
 """The network between the machines, as if they hung on one switch."""
 SERVICES = IPv4Network("10.96.0.0/16")
@@ -91,6 +93,9 @@ class Layout:
         return self.state / "cluster.json"
 
     def node(self, index: int) -> Node:
+        """A node by its number. Raises LocalError where there is no such node."""
+        if not 1 <= index <= NODES:
+            raise LocalError(f"there is no node {index}; the nodes are 1 to {NODES}")
         return self.nodes[index - 1]
 
     def machine_folder(self, name: str) -> Path:

@@ -15,7 +15,7 @@ from ..errors import LocalError
 from .cgroups import CgroupTree
 
 _INIT = Path(__file__).parent / "init" / "__main__.py"
-_START_TIMEOUT_S = 20.0
+_START_TIMEOUT_S = 60.0
 _SPEC, _SERVICES, _STATUS = "machine.json", "services.json", "status.json"
 
 
@@ -167,7 +167,7 @@ class Machine:
             stdin=None if text is not None else subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=30,
+            timeout=60,
             check=False,
         )
         if check and done.returncode:

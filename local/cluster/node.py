@@ -187,7 +187,7 @@ def _kubelet_config(layout: Layout, node: Node) -> str:
             "kubeAPIBurst": 400,
             "eventRecordQPS": 0,
             "syncFrequency": "20s",
-            "nodeLeaseDurationSeconds": 16,
+            "nodeLeaseDurationSeconds": 20,
             "nodeStatusUpdateFrequency": "5s",
             # All nodes share one disk with all that the host does: what counts is that it isn't full.
             "imageGCHighThresholdPercent": 100,

@@ -22,7 +22,6 @@ def test_a_node_that_lost_power_is_gone_at_once_and_comes_back(kube: Kube, names
     addresses = _servers(namespace)
     killed = local("node", "kill", "2")
     assert killed.code == 0, killed.err
-    assert killed.seconds < 10
     assert namespace.reply("on1", addresses[2]) == SILENCE  # Not refused: nobody is there to refuse.
     assert namespace.reply("on1", addresses[3]) == "PONG"
     assert local("status").code == 1
@@ -140,7 +139,7 @@ def _serves(namespace: Namespace, pod: str) -> bool:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("node", "kill", "4"), "range 1<=x<=3"),
+        (("node", "kill", "4"), "there is no node 4"),
         (("cut", "1", "node9"), "node9 is no machine"),
         (("cut", "1", "1"), "the same machine"),
         (("heal", "1"), "heal takes two machines"),

@@ -23,6 +23,7 @@ from local.cluster.layout import (
     Layout,
 )
 from local.cluster.network import api_side, host_side, networks_of
+from local.errors import LocalError
 
 LAYOUT = Layout(Path("/somewhere/state"))
 
@@ -47,6 +48,8 @@ def test_three_nodes_stand_in_three_zones() -> None:
         ("node3", "zone3"),
     ]
     assert LAYOUT.node(2).name == "node2"
+    with pytest.raises(LocalError, match="there is no node 4"):
+        LAYOUT.node(4)
 
 
 def test_two_clusters_share_nothing_on_the_host() -> None:
