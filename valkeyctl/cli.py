@@ -54,11 +54,16 @@ def status(
         return
     # A terminal wraps long lines, and a pipe gets them whole; only the table knows about widths.
     console = Console(soft_wrap=True)
+    if not console.is_terminal:
+        console.width = _PIPED_WIDTH
     if not seen:
         where = f"namespace {namespace}" if namespace else "any namespace that can be seen"
         console.print(Text(f"No instance{f' {instance}' if instance else ''} in {where} ({api.target.origin})."))
     for one in seen:
         _show(console, one)
+
+
+_PIPED_WIDTH = 160
 
 
 def _show(console: Console, one: Overview) -> None:
@@ -71,10 +76,6 @@ def _show(console: Console, one: Overview) -> None:
     for text, style in _remarks(one):
         console.print(Text(f"  {text}", style=style))
     console.print()
-
-
-#: Columns where the output goes to a file or another program, which doesn't tell a width.
-_PIPED_WIDTH = 160
 
 
 def _table(members: Sequence[MemberOverview]) -> Table:
