@@ -10,7 +10,7 @@ import pytest
 
 from tests.e2e.harness.client import Client
 from tests.e2e.harness.kube import Kube
-from tests.e2e.harness.probe import Node, ask
+from tests.e2e.harness.probe import Node, ask, assert_ready, faults
 from tests.e2e.harness.program import Result, Stack
 from tests.e2e.harness.sandbox import INSTANCE, Sandbox, small
 
@@ -70,6 +70,13 @@ class Formed:
     @property
     def namespace(self) -> str:
         return self.stack.namespace
+
+    def sound(self) -> dict[str, Node]:
+        """What the nodes say, all being well. What a failed test left behind is mended first: it has failed itself."""
+        kube = self.sandbox.kube
+        if faults(ask(kube, self.namespace, INSTANCE), INSTANCE, shards=3, replicas=1):
+            self.stack.up()
+        return assert_ready(kube, self.namespace, INSTANCE)
 
 
 @pytest.fixture(scope="module")

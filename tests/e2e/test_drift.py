@@ -44,7 +44,7 @@ CHANGES: dict[str, Callable[[Kube, str, Nodes], None]] = {
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_change_by_hand_is_shown_and_healed(formed: Formed, kube: Kube, change: str) -> None:
-    nodes = probe.assert_ready(kube, formed.namespace, INSTANCE)
+    nodes = formed.sound()
     written = formed.client.write(INSTANCE, 1500)
     ids, layout = {pod: node.node_id for pod, node in nodes.items()}, probe.layout(nodes)
     CHANGES[change](kube, formed.namespace, nodes)
@@ -68,7 +68,7 @@ def test_change_by_hand_is_shown_and_healed(formed: Formed, kube: Kube, change: 
 
 def test_a_change_by_hand_is_healed_by_up_alone(formed: Formed, kube: Kube) -> None:
     # `options.refresh: always` makes every `up` a reconciliation; nobody has to think of `refresh`.
-    nodes = probe.assert_ready(kube, formed.namespace, INSTANCE)
+    nodes = formed.sound()
     _replica_elsewhere(kube, formed.namespace, nodes)
     assert formed.stack.up().changes() == {f"Topology {INSTANCE}": "update"}
     probe.assert_ready(kube, formed.namespace, INSTANCE)
@@ -76,7 +76,7 @@ def test_a_change_by_hand_is_healed_by_up_alone(formed: Formed, kube: Kube) -> N
 
 def test_up_without_refresh_heals_too(formed: Formed, kube: Kube) -> None:
     # The topology looks at Valkey itself when it is compared, so equal inputs are not enough to skip it.
-    nodes = probe.assert_ready(kube, formed.namespace, INSTANCE)
+    nodes = formed.sound()
     _slots_deleted(kube, formed.namespace, nodes)
     assert formed.stack.up("--refresh=false").changes() == {f"Topology {INSTANCE}": "update"}
     probe.assert_ready(kube, formed.namespace, INSTANCE)

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.xdist_group("lost_pods")
 
 
 def test_deleted_replica_is_healed(formed: Formed, kube: Kube) -> None:
-    nodes = probe.assert_ready(kube, formed.namespace, INSTANCE)
+    nodes = formed.sound()
     written = formed.client.write(INSTANCE, 1500)
     gone = probe.replica_of(nodes, 1)
     kube.delete("pods", formed.namespace, gone.pod)
@@ -25,7 +25,7 @@ def test_deleted_replica_is_healed(formed: Formed, kube: Kube) -> None:
 
 @pytest.mark.parametrize("grace_s", [None, 0], ids=["in peace", "by force"])
 def test_deleted_primary_is_healed(formed: Formed, kube: Kube, grace_s: int | None) -> None:
-    nodes = probe.assert_ready(kube, formed.namespace, INSTANCE)
+    nodes = formed.sound()
     written = formed.client.write(INSTANCE, 1500)
     gone = probe.primary_of(nodes, 0)
     kube.delete("pods", formed.namespace, gone.pod, grace_s=grace_s)
@@ -37,7 +37,7 @@ def test_deleted_primary_is_healed(formed: Formed, kube: Kube, grace_s: int | No
 
 
 def test_all_pods_lost_without_persistence_come_back_as_declared(formed: Formed, kube: Kube) -> None:
-    nodes = probe.assert_ready(kube, formed.namespace, INSTANCE)
+    nodes = formed.sound()
     for pod in nodes:
         kube.delete("pods", formed.namespace, pod, grace_s=0)
     formed.stack.up()

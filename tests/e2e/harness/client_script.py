@@ -40,7 +40,7 @@ def verify(host: str, numbers: list[int]) -> list[int]:
 
 
 def count(host: str) -> int:
-    return cluster(host).dbsize()
+    return cluster(host).dbsize(target_nodes="primaries")
 
 
 def connect(host: str, port: int) -> bool:

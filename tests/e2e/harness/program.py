@@ -4,14 +4,17 @@ The checkout's program runs from a folder of the test's own: pulumi writes stack
 and tests must not write into the checkout.
 """
 
+import atexit
 import json
 import os
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -27,18 +30,29 @@ PROVIDER = "pulumi.dynamic"
 """What the command line of the process that runs our dynamic providers contains."""
 
 
+@cache
+def sources() -> Path:
+    """A copy of the checkout's program: what is tested stays the same while somebody edits the checkout."""
+    folder = Path(tempfile.mkdtemp(prefix="valkey-e2e-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    for name in ("components", "valkeyctl"):
+        shutil.copytree(CHECKOUT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("Pulumi.yaml", "settings.py", "__main__.py"):
+        shutil.copy(CHECKOUT / name, folder)
+    return folder
+
+
 def lay_out(folder: Path, main: str | None = None) -> Path:
     """Make `folder` a project: the checkout's program, or another one with the source `main`.
 
-    Sources are linked, what pulumi may write is copied; the virtual environment is the checkout's.
+    Packages are linked, what pulumi may write is copied.
     """
     (folder / "stacks").mkdir(parents=True)
-    (folder / ".venv").symlink_to(CHECKOUT / ".venv")
     if main is None:
         for name in ("components", "valkeyctl"):
-            (folder / name).symlink_to(CHECKOUT / name)
+            (folder / name).symlink_to(sources() / name)
         for name in ("Pulumi.yaml", "settings.py", "__main__.py"):
-            shutil.copy(CHECKOUT / name, folder)
+            shutil.copy(sources() / name, folder)
     else:
         project = {**yaml.safe_load((CHECKOUT / "Pulumi.yaml").read_text()), "name": "other", "config": {}}
         (folder / "Pulumi.yaml").write_text(yaml.safe_dump(project))

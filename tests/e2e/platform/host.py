@@ -1,6 +1,7 @@
 """What a host shows of local clusters, to be compared before and after."""
 
 import subprocess
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,15 +19,19 @@ SETTINGS = (
     "vm/panic_on_oom",
 )
 
+_LINK = "vk-"
+
 
 @dataclass(frozen=True)
 class Host:
-    """The host's own network, filters and settings, as far as a cluster could change them."""
+    """The host's own network, filters and settings, as far as a cluster could change them.
+
+    Without the one link of each cluster: others may come and go beside the one that is looked at.
+    """
 
     links: frozenset[str]
     routes: frozenset[str]
     firewall: str
-    listening: frozenset[str]
     settings: tuple[tuple[str, str], ...]
     namespaces: frozenset[str]
     folders: frozenset[str]
@@ -35,14 +40,28 @@ class Host:
 
 def look() -> Host:
     return Host(
-        links=frozenset(path.name for path in Path("/sys/class/net").iterdir()),
-        routes=frozenset(_lines("ip", "-4", "route", "show", "table", "all")),
+        links=frozenset(path.name for path in Path("/sys/class/net").iterdir() if not path.name.startswith(_LINK)),
+        routes=frozenset(route for route in _lines("ip", "-4", "route", "show", "table", "all") if _LINK not in route),
         firewall="\n".join(line.partition("[")[0] for line in _lines("iptables-save") if not line.startswith("#")),
-        listening=frozenset(line.split()[3] for line in _lines("ss", "-Hltn")),
         settings=tuple((name, _setting(name)) for name in SETTINGS),
         namespaces=frozenset(_lines("ip", "netns", "list")),
         folders=frozenset(_usual_folders()),
     )
+
+
+def link(device: str) -> list[str]:
+    """A cluster's link: the routes that lead over it. Empty when there is no such link."""
+    return [route for route in _lines("ip", "-4", "route", "show", "table", "all") if f"dev {device} " in f"{route} "]
+
+
+def in_host_namespaces(pids: Iterable[int]) -> list[str]:
+    """Those of the processes that share the host's network, mounts or processes."""
+    return [
+        f"{pid} {kind} {Path(f'/proc/{pid}/cmdline').read_text()}"
+        for pid in pids
+        for kind in ("net", "mnt", "pid")
+        if _namespace(pid, kind) == Path(f"/proc/self/ns/{kind}").readlink()
+    ]
 
 
 def remains(state: Path, cluster_id: str) -> list[str]:
@@ -64,6 +83,13 @@ def _names(cmdline: Path, state: Path) -> bool:
         return str(state).encode() in cmdline.read_bytes()
     except OSError:
         return False
+
+
+def _namespace(pid: int, kind: str) -> Path | None:
+    try:
+        return Path(f"/proc/{pid}/ns/{kind}").readlink()
+    except OSError:
+        return None
 
 
 def _setting(name: str) -> str:

@@ -13,7 +13,7 @@ import pytest
 from local.cluster.layout import Layout
 from tests.e2e.harness.environment import CHECKOUT, environment
 from tests.e2e.harness.kube import eventually
-from tests.e2e.platform.host import look, processes_of, remains
+from tests.e2e.platform.host import in_host_namespaces, link, look, processes_of, remains
 from tests.e2e.platform.platform import Ran, local, process_one, variables
 
 
@@ -76,18 +76,16 @@ def own(tmp_path: Path) -> Iterator[Own]:
 def test_the_host_stays_as_it_is(own: Own) -> None:
     before = look()
     own.up()
-    during = look()
-    assert during.firewall == before.firewall
-    assert during.settings == before.settings
-    assert during.listening == before.listening
-    assert during.namespaces == before.namespaces
-    assert during.folders == before.folders
-    assert during.links - before.links == {own.device}
-    # Just what comes with an address on a link.
-    assert all(f"dev {own.device}" in route for route in during.routes - before.routes)
-    assert before.routes <= during.routes
+    assert look() == before
+    processes = processes_of(own.identity)
+    assert len(processes) >= 22
+    assert in_host_namespaces(processes) == []
+    # The one link has the routes that come with an address, and no other.
+    assert [route.split()[0] for route in link(own.device) if "proto kernel" not in route] == []
+    assert len([route for route in link(own.device) if "/30" in route]) == 1
     own.down()
     assert look() == before
+    assert link(own.device) == []
     assert own.remains() == []
     own.down()  # Twice is no error.
 
