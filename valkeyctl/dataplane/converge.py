@@ -42,10 +42,10 @@ def converge(
     """Bring the instance into the declared state; returns the observation that shows it.
 
     Idempotent and resumable: killed at any point, the next run finishes. Writes nothing when all is right already.
-    `may_go_on` is called before every observation and before the steps of every round, and raises to stop there. `directory` is asked
-    before every observation (at most `DIRECTORY_S` old). `progress` is called on each change, never more than once a
-    round. Raises `errors.Blocked`, `errors.DeadlineExceeded` after `deadline_s` seconds, or what `may_go_on` and
-    `directory` raise; all that could be done was done before.
+    `may_go_on` is called before every observation and before the steps of every round, and raises to stop there.
+    `directory` is asked before every observation (at most `DIRECTORY_S` old). `progress` is called on each change,
+    never more than once a round. Raises `errors.Blocked`, `errors.DeadlineExceeded` after `deadline_s` seconds, or
+    what `may_go_on` and `directory` raise; all that could be done was done before.
     """
     with Links(dialer, timeout_s=timeout_s, max_parallel=max_parallel) as links:
         run = _Run(spec, directory, links, may_go_on, Teller(progress), time.monotonic() + deadline_s)

@@ -24,6 +24,7 @@ class Kind(Enum):
     GONE = "it can't come back: its place is taken by another node, or nobody has an address for it"
     UNDECLARED = "a member of this instance that isn't declared (any more), and alive"
     FOREIGN = "somebody else's"
+    UNNAMED = "it answers, owns nothing, and nobody has heard its name yet"
 
 
 @dataclass(frozen=True)
@@ -101,11 +102,17 @@ def _kind_of_declared(outcome: Outcome, node_id: str) -> Kind:
 
 
 def _kind_of_nameless(view: View, told: Collection[Peer]) -> Kind:
-    """Of a node whose name nobody has heard: while members are missing, one that doesn't answer may be any of them."""
-    if _dead(told):
-        return Kind.AWAY if view.missing else Kind.GONE
-    alive = any(_alive(peer) for peer in told)
-    return Kind.AWAY if view.missing and not alive else Kind.FOREIGN
+    """Of a node whose name nobody has heard.
+
+    A member is nameless to another for some seconds after they have met. It then also has no slots to the other,
+    since both come with the same packet; so one that owns slots has no name of ours. One that doesn't answer may be
+    any member that is missing, and if none is missing, then it is the former self of one.
+    """
+    if any(peer.slots for peer in told) and not _dead(told):
+        return Kind.FOREIGN
+    if any(_alive(peer) for peer in told):
+        return Kind.UNNAMED
+    return Kind.AWAY if view.missing else Kind.GONE
 
 
 def _kind_of_other(told: Collection[Peer]) -> Kind:

@@ -84,11 +84,6 @@ class Knowledge:
         return SlotSet.all() - union(self.owned.values()) - union(self.lost.values())
 
     @cached_property
-    def any_keys(self) -> bool:
-        """Whether any answering member holds a key."""
-        return any(node.keys for node in self.nodes.values())
-
-    @cached_property
     def shard_of_ghost(self) -> Mapping[str, int]:
         """The shard that each ghost with lost slots belongs to: by its name, its followers, or its slots."""
         return {node_id: self._shard_of(self.ghost_of_id[node_id], slots) for node_id, slots in self.lost.items()}
@@ -141,9 +136,9 @@ class Knowledge:
     def loss_accepted(self) -> bool:
         """Whether slots whose every copy is gone may be given to nodes without their data.
 
-        A person said so, or nobody can have relied on them: the instance was never Ready and holds no key.
+        A person said so, or the instance was never Ready, so that nobody was told to rely on it.
         """
-        return self.spec.accept_data_loss or not (self.spec.formed or self.any_keys)
+        return self.spec.accept_data_loss or not self.spec.formed
 
     @cached_property
     def newest_epoch(self) -> int:

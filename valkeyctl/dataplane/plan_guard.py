@@ -23,3 +23,5 @@ def refuse_foreign(k: Knowledge, found: Findings) -> None:
                 "Separate the two clusters (CLUSTER FORGET on every node of both sides), or name another instance.",
                 *tellers,
             )
+        elif ghost.kind is Kind.UNNAMED:
+            found.wait(min(ghost.told_by), f"it hears the name of {ghost}, or misses it")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from valkeyctl.dataplane.findings import Findings
 from valkeyctl.dataplane.ghosts import Kind
@@ -71,19 +71,21 @@ def assign_slots(k: Knowledge, shards: Sequence[Shard], found: Findings) -> None
             found.do(SetEpoch(primary.member, epoch))
             found.do(AssignSlots(primary.member, slots))
         else:
-            _assign_in_a_cluster(k, primary, slots, found)
+            lost = bool(slots & union(k.lost.values()))
+            _assign_in_a_cluster(primary, slots, k.view.member_of_id, found, lost=lost)
 
 
-def _assign_in_a_cluster(k: Knowledge, primary: NodeView, slots: SlotSet, found: Findings) -> None:
+def _assign_in_a_cluster(
+    primary: NodeView, slots: SlotSet, owners: Container[str], found: Findings, *, lost: bool
+) -> None:
     """Assign what the primary itself believes to be free; first let it drop beliefs that are out of date."""
-    owners = k.view.member_of_id
     stale = {node_id: peer.slots & slots for node_id, peer in primary.peers.items() if peer.slots.bits & slots.bits}
     outdated = union(believed for node_id, believed in stale.items() if node_id in owners)
     if outdated:
         found.do(DropSlots(primary.member, outdated))
     ready = slots - union(stale.values())
     if ready:
-        found.do(AssignSlots(primary.member, ready, raise_epoch=True))
+        found.do(AssignSlots(primary.member, ready, raise_epoch=True, lost=lost))
     if stale:
         found.symptom(primary.member, f"it forgets the former owner of slots {union(stale.values())}")
 

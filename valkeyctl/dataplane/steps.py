@@ -31,17 +31,19 @@ class SetEpoch:
 class AssignSlots:
     """Give slots that nobody owns to a primary.
 
-    `raise_epoch` makes its claim the newest of all, so that it outweighs what is remembered of a lost owner.
+    `raise_epoch` makes its claim the newest of all, so that it outweighs what is remembered of a lost owner. `lost`
+    says that their former owner is gone with its data.
     """
 
     member: Member
     slots: SlotSet
     raise_epoch: bool = False
+    lost: bool = False
     settles_in_s: ClassVar[float] = 0.0
 
     def describe(self) -> str:
         """One line for a person."""
-        return f"{self.member}: assign slots {self.slots}"
+        return f"{self.member}: assign slots {self.slots}{', whose owner is gone with its data' if self.lost else ''}"
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,113 @@
+"""Forming a cluster out of fresh servers, and leaving alone one that is right."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from tests.dataplane import scenes
+from tests.dataplane.servers import NODE_TIMEOUT_MS, Fleet
+from valkeyctl.dataplane import Member, Role, Spec, parse_layout
+
+
+@pytest.mark.parametrize(("shards", "replicas"), [(3, 1), (6, 2), (1, 0), (3, 0)])
+def test_forms_a_cluster(line: str, shards: int, replicas: int) -> None:
+    spec = scenes.spec_of(shards, replicas)
+    with Fleet(spec, line) as fleet:
+        fleet.start()
+        view = scenes.run(fleet)
+        scenes.assert_ready(fleet, view)
+        assert [len(slots) for slots in scenes.layout_of(view).values()] == [len(slots) for slots in spec.layout]
+        assert scenes.primaries(view) == {shard: Member(shard, 0) for shard in range(shards)}
+        assert {node.version.rpartition(".")[0] for node in view.nodes.values()} == {line}
+
+
+def test_primaries_have_distinct_epochs(line: str) -> None:
+    with Fleet(scenes.spec_of(3, 1), line) as fleet:
+        fleet.start()
+        view = scenes.run(fleet)
+        epochs = [node.config_epoch for node in view.nodes.values() if node.role is Role.PRIMARY]
+        assert sorted(epochs) == [1, 2, 3]
+
+
+def test_meets_an_explicit_layout_to_the_slot(line: str) -> None:
+    layout = parse_layout({0: "0-99,16000-16383", 1: "100-9999", 2: "10000-15999"})
+    with Fleet(Spec("t", 3, 1, layout, explicit=True), line) as fleet:
+        fleet.start()
+        view = scenes.run(fleet)
+        scenes.assert_ready(fleet, view)
+        assert scenes.layout_of(view) == dict(enumerate(layout))
+
+
+def test_serves_at_once_where_the_timeout_is_known(line: str) -> None:
+    spec = scenes.spec_of(3, 1, node_timeout_ms=15000)
+    with Fleet(spec, line, {"cluster-node-timeout": "15000"}) as fleet:
+        fleet.start()
+        time.sleep(2.2)  # a server that has just started waits 2 s of its own before it serves
+        began = time.monotonic()
+        view = scenes.run(fleet)
+        took_s = time.monotonic() - began
+        scenes.assert_ready(fleet, view)
+        assert took_s < 4.5, "without the short timeout it takes 5 s"
+        for member in spec.members:
+            assert fleet.ask(member, "CONFIG", "GET", "cluster-node-timeout") == ["cluster-node-timeout", "15000"]
+
+
+def test_puts_back_a_timeout_that_a_dead_run_left_short(line: str) -> None:
+    spec = scenes.spec_of(3, 1, node_timeout_ms=NODE_TIMEOUT_MS)
+    with Fleet(spec, line) as fleet:
+        fleet.start()
+        scenes.run(fleet)
+        fleet.ask(Member(1, 0), "CONFIG", "SET", "cluster-node-timeout", "500")
+        told = scenes.Told()
+        scenes.run(fleet, told=told)
+        assert told.done == (f"s1-0: set the node timeout to {NODE_TIMEOUT_MS} ms",)
+        timeout = fleet.ask(Member(1, 0), "CONFIG", "GET", "cluster-node-timeout")
+        assert timeout == ["cluster-node-timeout", str(NODE_TIMEOUT_MS)]
+
+
+def test_leaves_alone_what_is_right(line: str) -> None:
+    with Fleet(scenes.spec_of(3, 1), line) as fleet:
+        fleet.start()
+        scenes.run(fleet)
+        before = scenes.commands_counted(fleet)
+        told = scenes.Told()
+        view = scenes.run(fleet, told=told)
+        scenes.assert_only_reads(before, scenes.commands_counted(fleet))
+        assert told.done == ()
+        scenes.assert_ready(fleet, view)
+
+
+def test_adopts_another_even_assignment(line: str) -> None:
+    """A cluster that another tool made, with the odd slot elsewhere, is kept as it is."""
+    made_as = parse_layout({0: "0-5460", 1: "5461-10922", 2: "10923-16383"})
+    with Fleet(Spec("t", 3, 1, made_as, explicit=True), line) as fleet:
+        fleet.start()
+        scenes.run(fleet)
+        before = scenes.commands_counted(fleet)
+        view = scenes.run(fleet, scenes.spec_of(3, 1))
+        scenes.assert_only_reads(before, scenes.commands_counted(fleet))
+        assert scenes.layout_of(view) == dict(enumerate(made_as))
+
+
+def test_moves_no_slot_between_living_shards(line: str) -> None:
+    with Fleet(scenes.spec_of(3, 0), line) as fleet:
+        fleet.start()
+        scenes.run(fleet)
+        declared = Spec("t", 3, 0, parse_layout({0: "0-99", 1: "100-10921", 2: "10922-16383"}), explicit=True)
+        before = scenes.commands_counted(fleet)
+        error = scenes.blocked_reason(fleet, declared)
+        scenes.assert_only_reads(before, scenes.commands_counted(fleet))
+        assert "shard 0 owns slots 100-5460 that are declared for shard 1" in str(error)
+        assert "not supported yet" in str(error)
+
+
+def test_forms_with_a_password_and_never_tells_it(line: str) -> None:
+    secret = 'p"a ss\\w0rd'  # noqa: S105
+    with Fleet(scenes.spec_of(3, 1), line, password=secret) as fleet:
+        fleet.start()
+        told = scenes.Told()
+        view = scenes.run(fleet, told=told)
+        scenes.assert_ready(fleet, view)
+        assert secret not in repr(told.lines) + repr(view) + repr(fleet.dialer) + str(fleet.dialer)
