@@ -55,7 +55,9 @@ class TopologyProvider(Provider):
         """What Valkey says of itself; phase Unreachable where nobody can be asked, under the same id."""
         from valkeyctl.lifecycle.look import look  # noqa: PLC0415
 
-        return dynamic.ReadResult(id_, {**props, **look(declaration_of(props)).outputs})
+        # `layout` becomes what Valkey has; what it is compared with stays what was planned.
+        planned = {**props, "layout": props.get(_PLANNED) or props["layout"]}
+        return dynamic.ReadResult(id_, {**props, _PLANNED: planned["layout"], **look(declaration_of(planned)).outputs})
 
     def update_it(self, olds: Props, news: Props) -> Props:
         """As create, with what was last known where nothing new is told."""
@@ -74,10 +76,14 @@ class TopologyProvider(Provider):
 _KEPT = ("server_version",)
 
 
+#: Output that keeps the planned layout, where the output `layout` tells the real one.
+_PLANNED = "planned_layout"
+
+
 def _converged(props: Props) -> Props:
     from valkeyctl.lifecycle.run import run  # noqa: PLC0415
 
-    return {**props, **run(declaration_of(props), engine(), engine().progress)}
+    return {**props, _PLANNED: props["layout"], **run(declaration_of(props), engine(), engine().progress)}
 
 
 class Topology(dynamic.Resource, module="valkey", name="Topology"):

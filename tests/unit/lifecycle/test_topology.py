@@ -137,6 +137,23 @@ def test_what_was_changed_by_hand_is_seen_with_equal_inputs_and_put_back(scene: 
     assert healed["layout"] == outs["layout"]
 
 
+def test_slots_that_nobody_serves_are_seen_again_and_again_until_they_are_put_back(scene: Scene) -> None:
+    scene.publish()
+    outs = scene.create()
+    for member in scene.fleet.servers:
+        scene.fleet.ask(member, "CLUSTER", "DELSLOTSRANGE", "100", "200", "6000", "6000")
+    seen = outs
+    for _ in range(2):  # A second refresh finds what the first one wrote.
+        seen = TopologyProvider().read("valkey/sessions", seen).outs or {}
+        assert seen["phase"] != "Ready"
+        assert seen["layout"]["s0"] == "0-99,201-5460"
+    inputs = scene.props()
+    assert TopologyProvider().diff("valkey/sessions", seen, inputs).changes is True
+    healed = TopologyProvider().update("valkey/sessions", seen, inputs).outs
+    assert healed is not None
+    assert healed == outs
+
+
 def test_a_pod_that_fits_nowhere_ends_it_at_its_deadline_with_name_and_reason(scene: Scene) -> None:
     missing = Member(2, 1)
     scene.publish(missing)
