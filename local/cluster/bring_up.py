@@ -12,7 +12,7 @@ from ..errors import LocalError
 from ..images import Image
 from ..progress import Progress
 from ..tools import Tools
-from . import desired, faults, health, kubeconfigs, network, pki, store, teardown
+from . import desired, faults, health, kubeconfigs, network, pki, preflight, store, teardown
 from .api import ApiError
 from .cluster import Cluster, Record, write_if_changed
 from .desired import Desired
@@ -54,6 +54,7 @@ def ensure(cluster: Cluster, tools: Tools, images: list[Image], progress: Progre
 
 def _make(cluster: Cluster, wanted: Desired, progress: Progress) -> None:
     _remove_remains(cluster, progress)
+    preflight.check()
     record = Record(wanted.digest(), network.free_host_link(cluster.layout), complete=False)
     cluster.layout.state.mkdir(parents=True, exist_ok=True, mode=0o700)
     cluster.write_record(record)

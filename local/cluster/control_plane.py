@@ -19,6 +19,8 @@ from .layout import (
 from .machine import Service, Spec
 
 _ETCD = "127.0.0.1:2379"
+_NOT_SERVING = ("--secure-port=0", "--profiling=false")
+"""Nobody asks the two controllers for anything, and each certificate to serve with takes one of the host's watchers."""
 _API_LOCAL = f"tcp:127.0.0.1:{API_PORT}"
 
 
@@ -123,45 +125,30 @@ def _api_server(layout: Layout, tools: Tools) -> Service:
 def _controller_manager(layout: Layout, tools: Tools, folder: Path) -> Service:
     pki = layout.pki
     arguments = [
-        *_kubeconfig_thrice(folder / "etc/kube-controller-manager.kubeconfig"),
+        f"--kubeconfig={folder / 'etc/kube-controller-manager.kubeconfig'}",
         "--use-service-account-credentials",
         f"--service-account-private-key-file={pki / 'sa.key'}",
         f"--root-ca-file={pki / 'ca.crt'}",
-        f"--cluster-signing-cert-file={pki / 'ca.crt'}",
-        f"--cluster-signing-key-file={pki / 'ca.key'}",
         "--allocate-node-cidrs=false",
         "--node-monitor-period=2s",
         "--node-monitor-grace-period=30s",
         "--leader-elect=false",
         "--kube-api-qps=300",
         "--kube-api-burst=600",
-        "--bind-address=127.0.0.1",
-        f"--tls-cert-file={pki / 'kube-controller-manager.crt'}",
-        f"--tls-private-key-file={pki / 'kube-controller-manager.key'}",
-        "--profiling=false",
+        *_NOT_SERVING,
     ]
     return _service("kube-controller-manager", tools.kube_controller_manager, arguments, needs=(_API_LOCAL,))
 
 
 def _scheduler(tools: Tools, folder: Path) -> Service:
-    pki = folder.parent.parent / "pki"
     arguments = [
-        *_kubeconfig_thrice(folder / "etc/kube-scheduler.kubeconfig"),
+        f"--kubeconfig={folder / 'etc/kube-scheduler.kubeconfig'}",
         "--leader-elect=false",
         "--kube-api-qps=300",
         "--kube-api-burst=600",
-        "--bind-address=127.0.0.1",
-        f"--tls-cert-file={pki / 'kube-scheduler.crt'}",
-        f"--tls-private-key-file={pki / 'kube-scheduler.key'}",
-        "--profiling=false",
+        *_NOT_SERVING,
     ]
     return _service("kube-scheduler", tools.kube_scheduler, arguments, needs=(_API_LOCAL,))
-
-
-def _kubeconfig_thrice(path: Path) -> list[str]:
-    thrice = [f"--kubeconfig={path}", f"--authentication-kubeconfig={path}", f"--authorization-kubeconfig={path}"]
-    # The aggregation layer's settings, which nobody uses here, are looked up with rights that exist a moment too late.
-    return [*thrice, "--authentication-skip-lookup=true"]
 
 
 def _coredns(tools: Tools, folder: Path) -> Service:
