@@ -40,7 +40,7 @@ class TopologyProvider(Provider):
         replaces = changed(olds, news, ("namespace", "instance"))
         if replaces or changed(olds, news, DECLARED_KEYS):
             return dynamic.DiffResult(changes=True, replaces=replaces)
-        seen = look(declaration_of(news))
+        seen = look(declaration_of(_as_planned(news)))
         if seen.problem:
             engine().progress(seen.problem)  # Prepare says it for good, where it matters
         for line in seen.todo:
@@ -55,8 +55,7 @@ class TopologyProvider(Provider):
         """What Valkey says of itself; phase Unreachable where nobody can be asked, under the same id."""
         from valkeyctl.lifecycle.look import look  # noqa: PLC0415
 
-        # `layout` becomes what Valkey has; what it is compared with stays what was planned.
-        planned = {**props, "layout": props.get(_PLANNED) or props["layout"]}
+        planned = _as_planned(props)
         return dynamic.ReadResult(id_, {**props, _PLANNED: planned["layout"], **look(declaration_of(planned)).outputs})
 
     def update_it(self, olds: Props, news: Props) -> Props:
@@ -78,6 +77,11 @@ _KEPT = ("server_version",)
 
 #: Output that keeps the planned layout, where the output `layout` tells the real one.
 _PLANNED = "planned_layout"
+
+
+def _as_planned(props: Props) -> Props:
+    """Outputs as what was declared: there `layout` is what Valkey has. The engine compares outputs in a refresh, too."""
+    return {**props, "layout": props.get(_PLANNED) or props["layout"]}
 
 
 def _converged(props: Props) -> Props:
