@@ -72,13 +72,16 @@ def _services(machine: Machine) -> list[Fault]:
         return [Fault("doesn't run", machine.name)]
     services: dict[str, Any] = machine.status().get("services", {})
     stopped = [Fault(f"{name} is stopped", machine.name) for name, on in machine.enabled().items() if not on]
-    return stopped + [
-        Fault(f"{name} doesn't run (it ended with {state['last_exit']}); see {machine.log / name}.log", machine.name)
-        if state["last_exit"] is not None
-        else Fault(f"{name} waits for what it needs", machine.name)
-        for name, state in services.items()
-        if state["pid"] is None
-    ]
+    down = {name: state["last_exit"] for name, state in services.items() if state["pid"] is None}
+    return stopped + [Fault(_why_down(machine, name, code), machine.name) for name, code in down.items()]
+
+
+def _why_down(machine: Machine, name: str, code: int | None) -> str:
+    if code is None:
+        return f"{name} waits for what it needs"
+    log = machine.log / f"{name}.log"
+    lines = log.read_text(errors="replace").splitlines() if log.exists() else []
+    return f"{name} ended with {code}: {lines[-1][:200] if lines else 'without a word'} (in {log})"
 
 
 def _api(api: Api) -> list[Fault]:

@@ -1,7 +1,9 @@
 """What a host shows of local clusters, to be compared before and after."""
 
+import os
 import subprocess
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -68,14 +70,24 @@ def remains(state: Path, cluster_id: str) -> list[str]:
     """Everything on this machine that still belongs to the cluster with this state folder and identity."""
     found = [f"process {path.parent.name}" for path in Path("/proc").glob("[0-9]*/cmdline") if _names(path, state)]
     found += [f"mount {line}" for line in Path("/proc/self/mountinfo").read_text().splitlines() if str(state) in line]
-    found += [f"control group {path}" for path in Path("/sys/fs/cgroup").glob(f"**/{cluster_id}")]
+    found += [f"control group {path}" for path in _groups(cluster_id)]
     return found + [f"file {path}" for path in state.rglob("*")]
 
 
 def processes_of(cluster_id: str) -> set[int]:
     """The host's ids of all processes of a cluster: those in its control groups."""
-    groups = Path("/sys/fs/cgroup").glob(f"**/{cluster_id}/**/cgroup.procs")
-    return {int(pid) for group in groups for pid in group.read_text().split()}
+    found: set[int] = set()
+    for group in _groups(cluster_id):
+        for folder, _, _ in os.walk(group):
+            with suppress(OSError):  # A Pod's group may be gone again.
+                found |= {int(pid) for pid in Path(folder, "cgroup.procs").read_text().split()}
+    return found
+
+
+def _groups(cluster_id: str) -> list[Path]:
+    """The cluster's own control group, in the one hierarchy of version 2 or in each of version 1."""
+    root = Path("/sys/fs/cgroup")
+    return [path for path in (root / cluster_id, *root.glob(f"*/{cluster_id}")) if path.is_dir()]
 
 
 def _names(cmdline: Path, state: Path) -> bool:
