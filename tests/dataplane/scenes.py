@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import valkey
+from valkey.crc import key_slot
 
 from tests.dataplane.servers import Fleet
 from valkeyctl.dataplane import (
@@ -37,6 +38,11 @@ BETWEEN_SERVERS = {"replconf", "psync", "ping", "auth"}
 def spec_of(shards: int, replicas: int, **fields: object) -> Spec:
     """A specification with the layout that the planner gives a new instance."""
     return Spec("t", shards, replicas, planned_layout(shards), **fields)  # type: ignore[arg-type]
+
+
+def other_spec(shards: int, replicas: int) -> Spec:
+    """The specification of another instance."""
+    return Spec("u", shards, replicas, planned_layout(shards))
 
 
 @dataclass
@@ -161,10 +167,10 @@ def read(fleet: Fleet, keys: Sequence[str]) -> dict[str, str | None]:
         client.close()
 
 
-def commands_counted(fleet: Fleet) -> dict[Member, dict[str, int]]:
-    """How often each server has carried out each command."""
+def commands_counted(fleet: Fleet, members: Iterable[Member] | None = None) -> dict[Member, dict[str, int]]:
+    """How often each server (or each of these) has carried out each command."""
     counts: dict[Member, dict[str, int]] = {}
-    for member in fleet.directory():
+    for member in members or fleet.directory():
         with fleet.client(member) as client:
             stats: Mapping[str, Mapping[str, int]] = client.info("commandstats")
         counts[member] = {name.removeprefix("cmdstat_"): values["calls"] for name, values in stats.items()}
@@ -189,7 +195,6 @@ def blocked_reason(fleet: Fleet, spec: Spec | None = None) -> errors.Blocked:
 
 def _tags() -> dict[int, str]:
     """A hash tag for every slot."""
-    from valkey.crc import key_slot  # noqa: PLC0415
 
     tags: dict[int, str] = {}
     number = 0

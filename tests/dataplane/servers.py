@@ -22,6 +22,7 @@ from pathlib import Path
 from types import TracebackType
 
 import valkey
+from valkey.crc import key_slot
 
 from valkeyctl.dataplane import Credentials, DirectDialer, Endpoint, Member, Spec, pod_name
 
@@ -203,9 +204,21 @@ class Fleet:
             client.response_callbacks.clear()
             return client.execute_command(*command)
 
+    @staticmethod
+    def slot(key: str) -> int:
+        """The slot of a key."""
+        return key_slot(key.encode())
+
     def meet(self, one: Member, other: Member) -> None:
         """Have one server meet another."""
         self.ask(one, "CLUSTER", "MEET", self.servers[other].address, PORT, BUS_PORT)
+
+    def await_state_ok(self, member: Member) -> None:
+        """Return once a server serves its slots."""
+        deadline = time.monotonic() + READY_S
+        while "cluster_state:ok" not in str(self.ask(member, "CLUSTER", "INFO")):
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
 
     def __enter__(self) -> Fleet:
         return self
