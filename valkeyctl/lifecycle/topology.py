@@ -80,7 +80,7 @@ _PLANNED = "planned_layout"
 
 
 def _as_planned(props: Props) -> Props:
-    """Outputs as what was declared: there `layout` is what Valkey has. The engine compares outputs in a refresh, too."""
+    """Outputs as they were declared: in them `layout` is what Valkey has. A refresh compares outputs, too."""
     return {**props, "layout": props.get(_PLANNED) or props["layout"]}
 
 
