@@ -1,5 +1,7 @@
 """The table that `python -m local status` shows."""
 
+import sys
+
 from rich.console import Console
 from rich.table import Table
 
@@ -21,7 +23,8 @@ def table(cluster: Cluster, record: Record, faults: list[Fault]) -> None:
         ours = [fault for fault in faults if fault.where == machine.name]
         state = "in order" if not ours else "; ".join(fault.what for fault in ours)
         shown.add_row(machine.name, zones.get(machine.name, ""), addresses[machine.name], state, _services(machine))
-    console = Console()
+    # In a pipe nobody knows the width of the terminal; half-printed names would help nobody.
+    console = Console(width=None if sys.stdout.isatty() else 160)
     console.print(shown)
     for fault in faults:
         if fault.where not in zones and fault.where != CONTROL_PLANE:

@@ -43,6 +43,7 @@ def ensure(cluster: Cluster, tools: Tools, images: list[Image], progress: Progre
     if record is not None:
         found = health.faults(cluster, record)
         if not found and not faults.losses(cluster):
+            _write_files(cluster, wanted, record)  # Somebody may have removed the kubeconfig.
             return
         progress.say(f"Not in order: {found[0] if found else 'the network is cut'}; repairing the cluster")
         left = _start(cluster, wanted, record, progress, timeout_s=_RECOVERY_TIMEOUT_S)

@@ -18,8 +18,10 @@ from pathlib import Path
 from ..errors import LocalError
 
 ROOT = Path("/sys/fs/cgroup")
-_CPU_WEIGHT_V1, _CPU_WEIGHT_V2 = "4096", "400"
-"""Of the whole cluster, against each single process of the host: a compiler on all cores must not starve the nodes."""
+_CPU_SHARE = 10
+"""How many ordinary processes of the host the whole cluster counts for: others on all cores must not starve it."""
+_SYSTEM_CPU_SHARE = 4
+"""Of what a node itself runs; its Pods together count for as many as it has processors."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,8 @@ class CgroupTree:
                 path = path / part
                 path.mkdir(exist_ok=True)
                 _inherit_cpuset(path)
-            self._weigh(hierarchy / self.cluster)
+            _weigh(hierarchy / self.cluster, _CPU_SHARE)
+            _weigh(path, _SYSTEM_CPU_SHARE)
         return tuple(hierarchy / self.cluster / machine / "system" / "cgroup.procs" for hierarchy in self.hierarchies)
 
     def processes(self, machine: str | None = None) -> set[int]:
@@ -122,10 +125,12 @@ class CgroupTree:
             if top.is_dir():
                 yield top
 
-    def _weigh(self, group: Path) -> None:
-        for name, weight in (("cpu.shares", _CPU_WEIGHT_V1), ("cpu.weight", _CPU_WEIGHT_V2)):
-            if (group / name).exists():
-                (group / name).write_text(weight)
+
+def _weigh(group: Path, share: int) -> None:
+    """Let a group count for as many processes, where this hierarchy has to do with processors."""
+    for name, weight in (("cpu.shares", 1024 * share), ("cpu.weight", 100 * share)):
+        if (group / name).exists():
+            (group / name).write_text(str(weight))
 
 
 def mounted(mountinfo: str) -> Iterator[Path]:

@@ -30,6 +30,8 @@ class Service:
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
     stop_timeout_s: float = 5.0
     enabled: bool = True
+    nice: int = 0
+    """How far it stands back where the processors don't suffice for all, 0 to 19."""
 
 
 @dataclass(frozen=True)

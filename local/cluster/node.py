@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import yaml
@@ -91,7 +92,8 @@ def services(layout: Layout, node: Node, tools: Tools, containerd: Path) -> tupl
         containerd_service(containerd, etc / "containerd.toml"),
         _service(KUBELET, tools.kubelet, kubelet, (runtime, api)),
         _service("kube-proxy", tools.kube_proxy, [f"--config={etc / 'kube-proxy.yaml'}"], (api,)),
-        _service("kube-router", tools.kube_router, router, (api,)),
+        # At each change of a Pod it calls iptables some thirty times, which may come after the Pod's start.
+        replace(_service("kube-router", tools.kube_router, router, (api,)), nice=5),
     )
 
 

@@ -82,6 +82,8 @@ class _Running:
         except OSError as error:
             print(f"{self.name} can't be started: {error}", flush=True)
             self.ended(error.errno or errno.EIO, now)
+        else:
+            os.setpriority(os.PRIO_PROCESS, self.pid, self.wanted["nice"])
 
     def ended(self, code: int, now: float) -> None:
         if now - self.since > _STEADY_AFTER_S:
