@@ -178,17 +178,21 @@ class Fleet:
 
     def restart(self, *members: Member) -> None:
         """End servers at once and start them again on their data, under new addresses: Pods with volumes."""
-        for member in members:
-            self.servers[member].kill()
+        self.stop(*members)
         for member in members:
             self.servers[member].address = new_address()
             self.servers[member].start()
         for member in members:
             self.servers[member].await_answer()
 
-    def stop(self, member: Member) -> None:
-        """End a member's server for good: its Pod is gone."""
-        self.servers[member].kill()
+    def stop(self, *members: Member) -> None:
+        """End members' servers for good, all at once: their Pods are gone."""
+        for member in members:
+            process = self.servers[member].process
+            assert process is not None
+            process.kill()
+        for member in members:
+            self.servers[member].kill()
 
     def client(self, member: Member) -> valkey.Valkey:
         """A client of a member's server."""

@@ -176,8 +176,7 @@ def test_forms_again_when_every_member_came_back_empty(line: str) -> None:
     """Nothing is left that consent could protect."""
     with Fleet(SPEC, line) as fleet:
         formed(fleet)
-        for member in SPEC.members:
-            fleet.stop(member)
+        fleet.stop(*SPEC.members)
         fleet.start()
         view = scenes.run(fleet)
         scenes.assert_ready(fleet, view)
@@ -188,8 +187,7 @@ def test_says_that_the_majority_is_lost_for_good(line: str) -> None:
     """Two of three primaries are replaced by empty nodes at once: their replicas can't be elected (report C10)."""
     with Fleet(SPEC, line) as fleet:
         _, keys = formed(fleet)
-        fleet.stop(Member(0, 0))
-        fleet.stop(Member(1, 0))
+        fleet.stop(Member(0, 0), Member(1, 0))
         fleet.start(Member(0, 0), Member(1, 0))
         error = scenes.blocked_reason(fleet)
         assert "2 of 3 primaries are gone for good" in str(error)
@@ -202,8 +200,7 @@ def test_one_broken_shard_keeps_no_other_from_being_repaired(line: str) -> None:
     spec = scenes.spec_of(4, 1, node_timeout_ms=NODE_TIMEOUT_MS, formed=True)
     with Fleet(spec, line) as fleet:
         before, _ = formed(fleet)
-        fleet.stop(Member(0, 0))
-        fleet.stop(Member(0, 1))
+        fleet.stop(Member(0, 0), Member(0, 1))
         fleet.start(Member(0, 0), Member(0, 1))
         fleet.ask(Member(2, 1), "CLUSTER", "REPLICATE", before.nodes[Member(1, 0)].node_id)
         with pytest.raises(errors.Blocked, match="shard 0") as caught:

@@ -24,7 +24,7 @@ class Kind(Enum):
     GONE = "it can't come back: its place is taken by another node, or nobody has an address for it"
     UNDECLARED = "a member of this instance that isn't declared (any more), and alive"
     FOREIGN = "somebody else's"
-    UNNAMED = "it answers, owns nothing, and nobody has heard its name yet"
+    UNNAMED = "nobody has heard its name yet, nor misses it, and it owns nothing"
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def _kind_of_nameless(view: View, told: Collection[Peer]) -> Kind:
     """
     if any(peer.slots for peer in told) and not _dead(told):
         return Kind.FOREIGN
-    if any(_alive(peer) for peer in told):
+    if not all(peer.failed or peer.suspect or not peer.address for peer in told):
         return Kind.UNNAMED
     return Kind.AWAY if view.missing else Kind.GONE
 
