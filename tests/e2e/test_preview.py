@@ -23,15 +23,13 @@ def test_preview_of_an_empty_stack_names_the_layout_and_writes_nothing(sandbox: 
 
 
 CHANGES: dict[str, dict[str, Any]] = {
-    "one more shard": {"shards": 4},
     "one more replica": {"replicas": 2},
-    "no replica": {"replicas": 0},
     "another version": {"version": "8.1"},
     "another image": {"image": "valkey/valkey:9.1.3"},
     "a setting of the server": {"config": {"maxmemory-policy": "allkeys-lru"}},
     "resources": {"resources": {"requests": {"cpu": "20m", "memory": "48Mi"}, "limits": {"memory": "96Mi"}}},
     "a password of one's own": {"auth": {"passwordSecret": {"name": "mine", "key": "password"}}},
-    "an explicit layout": {"slots": {0: "0-5461", 1: "5462-10922", 2: "10923-16383"}},
+    "an explicit layout": {"slots": {0: "0-5460", 1: "5461-10921", 2: "10922-16383"}},
     "a longer deadline": {"timeoutSeconds": 900},
 }
 
@@ -54,11 +52,22 @@ def test_changing_one_setting_replaces_nothing(formed: Formed, change: str) -> N
     assert seen.changes() != {}
 
 
-def test_preview_of_a_new_layout_shows_it_as_a_diff(formed: Formed) -> None:
-    slots = {0: "0-8191", 1: "8192-10922", 2: "10923-16383"}
-    formed.stack.configure({INSTANCE: small(slots=slots)})
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "more shards": ({"shards": 4}, "shards"),
+    "fewer shards": ({"shards": 2, "allowFewShards": True}, "shards"),
+    "fewer replicas": ({"replicas": 0}, "replicas"),
+    "slots that move": ({"slots": {0: "0-8191", 1: "8192-10922", 2: "10923-16383"}}, '"0-5460" => "0-8191"'),
+}
+
+
+@pytest.mark.parametrize("change", REFUSED)
+def test_what_this_version_cannot_do_is_refused_at_preview(formed: Formed, change: str) -> None:
+    changes, word = REFUSED[change]
+    formed.stack.configure({INSTANCE: small(**changes)})
     try:
-        seen = formed.stack.run("preview", "--diff")
+        refused = formed.stack.run("preview", expect=-1)
     finally:
         formed.stack.configure({INSTANCE: small()})
-    assert '"0-5460" => "0-8191"' in seen.output
+    assert word in refused.output
+    assert "not available in this version" in refused.output
+    assert "Traceback" not in refused.output

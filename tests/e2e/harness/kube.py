@@ -116,9 +116,11 @@ class Kube:
         """A JSON merge patch."""
         return self.request("PATCH", self.path(kind, namespace, name), body, "application/merge-patch+json")
 
-    def delete(self, kind: str, namespace: str, name: str, *, grace_s: int | None = None) -> None:
-        """Delete; an object that is gone already is no error."""
-        options = {} if grace_s is None else {"gracePeriodSeconds": grace_s}
+    def delete(self, kind: str, namespace: str, name: str, *, grace_s: int | None = None, orphan: bool = False) -> None:
+        """Delete; an object that is gone already is no error. `orphan`: what it owns stays."""
+        options: Object = {} if grace_s is None else {"gracePeriodSeconds": grace_s}
+        if orphan:
+            options["propagationPolicy"] = "Orphan"
         try:
             self.request("DELETE", self.path(kind, namespace, name), options)
         except KubeError as error:
