@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .args import Persistence
+from .quantity import size_bytes
 
 if TYPE_CHECKING:
     from pulumi_kubernetes.core.v1 import PersistentVolumeClaimSpecArgsDict
@@ -22,3 +23,11 @@ def claim_spec(persistence: Persistence) -> PersistentVolumeClaimSpecArgsDict:
     if persistence.storage_class_name is not None:
         spec["storage_class_name"] = persistence.storage_class_name
     return spec
+
+
+def storage_of(persistence: Persistence | None) -> dict[str, Any] | None:
+    """What may not change freely from one `up` to the next, for `Prepare` to compare."""
+    if persistence is None:
+        return None
+    size = persistence.size
+    return {"size": size, "bytes": size_bytes(size), "storageClassName": persistence.storage_class_name}

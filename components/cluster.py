@@ -112,6 +112,7 @@ class ValkeyCluster(pulumi.ComponentResource):
             namespace=self._args.namespace,
             instance=self._instance,
             objects=self._objects(),
+            storage=claims.storage_of(self._args.persistence),
             opts=ResourceOptions(parent=self, depends_on=opts.depends_on if opts else None),
         )
 

@@ -114,6 +114,40 @@ def _refuse_moves(previous: Layout, layout: Layout) -> None:
     )
 
 
+def refuse_storage_change(olds: Props, news: Props) -> None:
+    """Refuses what a StatefulSet and its claims can't follow: storage that comes, goes, shrinks or changes its class.
+
+    `storage` is None, or `{"size": "1Gi", "bytes": 1073741824, "storageClassName": …}`. Size may grow, in place.
+    Errors: ChangeRefused.
+    """
+    if "storage" not in olds or is_unknown(olds["storage"]) or is_unknown(news.get("storage")):
+        return
+    before, after = olds["storage"], news.get("storage")
+    if (before is None) != (after is None):
+        change = "with storage is declared without" if after is None else "without storage is declared with it"
+        loss = ": its servers would start again without their data" if after is None else ""
+        raise ChangeRefused(
+            f"an instance {change}{loss}",
+            where="persistence",
+            remedy="Put it back as it was. To change it, make a new instance and copy the data.",
+        )
+    if before is None or after is None:
+        return
+    if int(after["bytes"]) < int(before["bytes"]):
+        raise ChangeRefused(
+            f"{after['size']} is declared where the volumes have {before['size']}: volumes can only grow",
+            where="persistence.size",
+            remedy=f"Declare {before['size']} or more. To shrink, make a new instance and copy the data.",
+        )
+    if after.get("storageClassName") != before.get("storageClassName"):
+        raise ChangeRefused(
+            f"the class {after.get('storageClassName') or 'by default'} is declared where the volumes are of the class "
+            f"{before.get('storageClassName') or 'by default'}, which is fixed at creation",
+            where="persistence.storageClassName",
+            remedy="Put it back as it was. To change it, make a new instance and copy the data.",
+        )
+
+
 def _number(value: object) -> int | None:
     return None if value is None or is_unknown(value) else int(float(str(value)))
 

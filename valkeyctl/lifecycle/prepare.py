@@ -8,7 +8,7 @@ from typing import Any
 import pulumi
 from pulumi import dynamic
 
-from valkeyctl.lifecycle.changes import owners
+from valkeyctl.lifecycle.changes import owners, refuse_storage_change
 from valkeyctl.lifecycle.connection import Connection, options
 from valkeyctl.lifecycle.props import CONNECTION_KEYS, changed, is_unknown, place_of
 from valkeyctl.lifecycle.provider import Props, Provider
@@ -18,7 +18,8 @@ class PrepareProvider(Provider):
     """Pickled by reference into Pulumi's state: the path of this class may never change."""
 
     def check_it(self, olds: Props, news: Props) -> Props:
-        """Refuses foreign objects already at preview, as far as names and cluster are known by then."""
+        """Refuses changes of storage, and foreign objects already at preview, as far as names and cluster are known."""
+        refuse_storage_change(olds, news)
         inputs = {**news, "former_owners": owners(olds, news)[1:]}
         if not is_unknown({key: value for key, value in inputs.items() if key != "former_owners"}):
             _refuse(inputs)
@@ -27,7 +28,7 @@ class PrepareProvider(Provider):
     def diff_it(self, olds: Props, news: Props) -> dynamic.DiffResult:
         """The same namespace and instance are updated in place; others are another instance."""
         replaces = changed(olds, news, ("namespace", "instance"))
-        keys = ("owner", "former_owners", "objects", *CONNECTION_KEYS)
+        keys = ("owner", "former_owners", "objects", "storage", *CONNECTION_KEYS)
         return dynamic.DiffResult(changes=bool(replaces or changed(olds, news, keys)), replaces=replaces)
 
     def create_it(self, props: Props) -> dynamic.CreateResult:
@@ -78,14 +79,19 @@ class Prepare(dynamic.Resource, module="valkey", name="Prepare"):
         namespace: pulumi.Input[str],
         instance: pulumi.Input[str],
         objects: Sequence[Mapping[str, pulumi.Input[str]]],
+        storage: Mapping[str, Any] | None = None,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        """`objects`: each `{"kind": …, "apiVersion": …, "name": …}`, all of `namespace`, names known at preview."""
+        """`objects`: each `{"kind": …, "apiVersion": …, "name": …}`, all of `namespace`, names known at preview.
+
+        `storage`: what each Pod's volume is, `{"size": "1Gi", "bytes": …, "storageClassName": …}`; None: no volumes.
+        """
         props: dict[str, Any] = {
             **connection.props(),
             "owner": owner,
             "namespace": namespace,
             "instance": instance,
             "objects": [dict(entry) for entry in objects],
+            "storage": dict(storage) if storage is not None else None,
         }
         super().__init__(PrepareProvider(), name, props, options(opts))

@@ -7,7 +7,7 @@ from pulumi.runtime import rpc
 
 from valkeyctl.dataplane.errors import InvalidSlots, ValkeyctlError
 from valkeyctl.kube.status import InstanceStatus
-from valkeyctl.lifecycle.changes import ChangeRefused, owners, planned_inputs
+from valkeyctl.lifecycle.changes import ChangeRefused, owners, planned_inputs, refuse_storage_change
 
 THREE = {"s0": "0-5460", "s1": "5461-10921", "s2": "10922-16383"}
 FORMED = InstanceStatus("Ready", layout=THREE, formed=True)
@@ -122,3 +122,46 @@ def test_owners_remember_what_a_renamed_stack_was_called() -> None:
     assert again == ["c", "b", "a"]
     # Renamed back, the former name is no longer former.
     assert owners({"owner": "c", "former_owners": ["b", "a"]}, {"owner": "a"}) == ["a", "c", "b"]
+
+
+def storage(size: str, size_bytes: float, storage_class: str | None = None) -> dict[str, Any]:
+    return {"storage": {"size": size, "bytes": size_bytes, "storageClassName": storage_class}}
+
+
+NONE: dict[str, Any] = {"storage": None}
+ONE, TWO = storage("1Gi", 2.0**30), storage("2Gi", 2.0**31)
+
+
+@pytest.mark.parametrize(
+    ("olds", "news", "told"),
+    [
+        (ONE, NONE, "an instance with storage is declared without"),
+        (NONE, ONE, "an instance without storage is declared with it"),
+        (TWO, ONE, "1Gi is declared where the volumes have 2Gi: volumes can only grow"),
+        (
+            ONE,
+            storage("1Gi", 2.0**30, "fast"),
+            "the class fast is declared where the volumes are of the class by default",
+        ),
+        (
+            storage("1Gi", 2.0**30, "slow"),
+            TWO,
+            "the class by default is declared where the volumes are of the class slow",
+        ),
+    ],
+    ids=["removed", "added", "shrunk", "other class", "class left out"],
+)
+def test_storage_that_a_stateful_set_cannot_follow_is_refused(
+    olds: dict[str, Any], news: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(ChangeRefused, match=told) as raised:
+        refuse_storage_change(olds, news)
+    assert "persistence" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("olds", "news"), [({}, ONE), ({}, NONE), (NONE, NONE), (ONE, ONE), (ONE, TWO), ({"storage": rpc.UNKNOWN}, ONE)]
+)
+def test_new_unchanged_and_growing_storage_is_let_through(olds: dict[str, Any], news: dict[str, Any]) -> None:
+    refuse_storage_change(olds, news)
+    assert news in (NONE, ONE, TWO)
