@@ -6,8 +6,8 @@ from pathlib import Path
 
 from ..errors import LocalError
 
-_WATCHERS = 40
-"""Inotify instances of one cluster: some thirty, and a few for what comes and goes."""
+_WATCHERS = 32
+"""Inotify instances of one cluster: 28, and a few for what comes and goes."""
 _LIMIT = Path("/proc/sys/fs/inotify/max_user_instances")
 _IN_CLOEXEC = os.O_CLOEXEC
 
