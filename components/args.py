@@ -230,6 +230,12 @@ class ClusterSettings(Model):
         default=600, description="How long one `pulumi up` works on the instance at most, in seconds."
     )
 
+    allow_data_loss: bool = Field(
+        default=False,
+        description="Consents to going on with empty servers where every copy of a shard's data is gone. Set it for "
+        "the one `pulumi up` that needs it, and take it out again.",
+    )
+
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         refuse(rules.problems(self))

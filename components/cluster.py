@@ -261,6 +261,7 @@ class ValkeyCluster(pulumi.ComponentResource):
             port=CLIENT_PORT,
             credentials=self._credentials,
             timeout_s=args.timeout_s,
+            allow_data_loss=args.allow_data_loss,
             workload_revision=self._revision(),
             opts=self._below(prepare, *shards),
         )

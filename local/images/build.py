@@ -45,11 +45,8 @@ def make(recipe: Recipe, target: Path, progress: Progress) -> None:
     rootfs.add(recipe.files, root)
     version = rootfs.version(recipe, root) if recipe.ask_version else recipe.tag
     refs = recipe.refs_of(version)
-    if recipe.public_ref not in refs:
-        progress.say(
-            f"Debian has another version than {recipe.public_ref} now; the image is {refs[0]}: name that one in the "
-            "configuration of a stack"
-        )
+    if recipe.ask_version and recipe.public_ref != refs[0]:
+        progress.say(f"{recipe.public_ref} can't be had here: Debian's {version} stands in for it")
     layer_file = target.parent / "layer.tar"
     digest = layer.write(root, layer_file)
     archive.write(target, refs, recipe.config, layer_file, digest)

@@ -1,8 +1,8 @@
 """What is in each image, and how it behaves when it is run.
 
 An image stands in for a public one and bears its name, so that a configuration written for a cluster with a registry
-runs here unchanged. What makes it up comes from Debian's packages; the tag is made of the version that is found in it,
-never of the one that was hoped for.
+runs here unchanged. What makes it up comes from Debian's packages. The tags are made of the version that is found in
+it; the servers also bear the tag that they stand for, since a configuration that pins it must find an image.
 """
 
 import re
@@ -75,6 +75,8 @@ class Recipe:
     files: tuple[File, ...] = ()
     ask_version: tuple[str, ...] = ()
     """The command, run in the image, that tells the version in it. Without one the tag is taken as it is."""
+    stands_for_tag: bool = False
+    """Whether the image bears `tag` too when another release of the same line is inside."""
     tags: tuple[str, ...] = field(default=("{version}",))
     """Patterns of the tags, of {version} (9.1.2) and {minor} (9.1)."""
 
@@ -83,8 +85,12 @@ class Recipe:
         return tuple(pattern.format(version=version, minor=minor) for pattern in self.tags)
 
     def refs_of(self, version: str) -> tuple[str, ...]:
-        """The names of an image that has this version in it."""
-        return tuple(f"{self.repository}:{tag}" for tag in self.tags_of(version))
+        """The names of an image that has this version in it, the one that it stands for among them.
+
+        A configuration pins a release, and Debian serves the one that it has: the server itself says which it is.
+        """
+        tags = dict.fromkeys((*self.tags_of(version), *((self.tag,) if self.stands_for_tag else ())))
+        return tuple(f"{self.repository}:{tag}" for tag in tags)
 
     @property
     def public_ref(self) -> str:
@@ -136,12 +142,13 @@ def _valkey(tag: str, suite: str) -> Recipe:
         ),
         ask_version=("valkey-server", "--version"),
         tags=("{version}", "{minor}"),
+        stands_for_tag=True,
     )
 
 
 ALL = (
     _valkey("9.1.2", "forky"),
-    _valkey("8.1.1", "trixie"),
+    _valkey("8.1.8", "trixie"),
     Recipe(
         name="python-3.13",
         repository="docker.io/library/python",

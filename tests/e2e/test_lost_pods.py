@@ -67,6 +67,7 @@ def test_a_shard_that_lost_every_copy_is_told_and_not_hidden(formed: Formed, kub
     eventually("its Pods go", lambda: not kube.get("pods", formed.namespace, f"{INSTANCE}-s2-0"), timeout_s=60)
     failed = formed.stack.up(expect=-1)
     assert "10922-16383" in failed.output
+    assert "allowDataLoss" in failed.output
     assert "Traceback" not in failed.output
     after = probe.ask(kube, formed.namespace, INSTANCE)
     for shard in (0, 1):

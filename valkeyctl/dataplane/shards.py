@@ -128,6 +128,7 @@ def _data_gone(k: Knowledge, ghost: Ghost) -> Problem:
     shard = k.shard_of_ghost[ghost.node_id]
     return Problem(
         f"shard {shard}: {ghost} is gone and so is every copy of its data; slots {k.lost[ghost.node_id]} have no owner",
-        "Bring a Pod of the shard back with its volume, or consent to losing its data, so that empty nodes take over.",
+        "Bring a Pod of the shard back with its volume, or set `allowDataLoss: true` for the "
+        "instance: then empty servers take over.",
         k.spec.shard_members(shard),
     )

@@ -25,6 +25,7 @@ DECLARED_KEYS = (
     "tls",
     "credentials",
     "timeout_s",
+    "allow_data_loss",
     "workload_revision",
     "context",
     "kubeconfig",

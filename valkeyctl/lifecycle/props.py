@@ -77,6 +77,7 @@ class Declaration:
     tls: Mapping[str, Any] | None = None
     credentials: Mapping[str, str | None] | None = None
     timeout_s: float = 600.0
+    allow_data_loss: bool = False
 
 
 def declaration_of(props: Props) -> Declaration:
@@ -91,6 +92,7 @@ def declaration_of(props: Props) -> Declaration:
         tls=props.get("tls"),
         credentials=props.get("credentials"),
         timeout_s=float(props.get("timeout_s") or 600),
+        allow_data_loss=bool(props.get("allow_data_loss")),
     )
 
 

@@ -62,6 +62,7 @@ def open_session(declaration: Declaration, *, formed: bool, patience_s: float = 
             layout=declaration.layout,
             explicit=declaration.explicit,
             formed=formed,
+            accept_data_loss=declaration.allow_data_loss,
         ),
     )
 

@@ -116,12 +116,14 @@ class Topology(dynamic.Resource, module="valkey", name="Topology"):
         tls: Mapping[str, Any] | None = None,
         credentials: Mapping[str, pulumi.Input[str] | None] | None = None,
         timeout_s: pulumi.Input[float] = 600,
+        allow_data_loss: pulumi.Input[bool] = False,
         workload_revision: pulumi.Input[str] = "",
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         """`slots`: an explicit layout by shard number, `{"0": "0-5460", …}`, covering 0..16383 once; None lets the
         fewest slots move. `workload_revision`: any string that changes when the Pod templates do. `timeout_s`: deadline
-        of one `up` for this instance; Pulumi's custom timeouts do not reach a dynamic provider.
+        of one `up` for this instance; Pulumi's custom timeouts do not reach a dynamic provider. `allow_data_loss`: a
+        person's consent to give the slots of a shard whose every copy is gone to empty servers.
         """
         props: dict[str, Any] = {
             **connection.props(),
@@ -135,6 +137,7 @@ class Topology(dynamic.Resource, module="valkey", name="Topology"):
             "tls": dict(tls) if tls is not None else None,
             "credentials": dict(credentials) if credentials is not None else None,
             "timeout_s": timeout_s,
+            "allow_data_loss": allow_data_loss,
             "workload_revision": workload_revision,
             # Outputs: named here so that the resource has attributes for them; `check` fills the layout.
             "layout": None,

@@ -21,7 +21,10 @@ def test_tags_follow_the_version_inside() -> None:
     assert _recipe("valkey-9.1").refs_of("9.1.3") == (
         "docker.io/valkey/valkey:9.1.3",
         "docker.io/valkey/valkey:9.1",
+        # What the product's default configuration pins finds an image also when Debian has gone on.
+        "docker.io/valkey/valkey:9.1.2",
     )
+    assert _recipe("valkey-9.1").refs_of("9.1.2") == ("docker.io/valkey/valkey:9.1.2", "docker.io/valkey/valkey:9.1")
     assert _recipe("python-3.13").refs_of("3.13.5") == (
         "docker.io/library/python:3.13-slim",
         "docker.io/library/python:3.13.5-slim",
