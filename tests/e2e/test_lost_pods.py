@@ -6,7 +6,7 @@ from valkey.crc import key_slot as slot_of
 from tests.e2e.conftest import Formed
 from tests.e2e.harness import probe
 from tests.e2e.harness.kube import Kube, eventually
-from tests.e2e.harness.sandbox import INSTANCE
+from tests.e2e.harness.sandbox import INSTANCE, small
 
 pytestmark = pytest.mark.xdist_group("lost_pods")
 
@@ -75,3 +75,12 @@ def test_a_shard_that_lost_every_copy_is_told_and_not_hidden(formed: Formed, kub
         assert probe.primary_of(after, shard).slots == probe.primary_of(nodes, shard).slots
     held = sum(int(probe.command(kube, formed.namespace, f"{INSTANCE}-s{shard}-0", "DBSIZE")) for shard in (0, 1))
     assert held >= len(kept)
+
+    # A person consents: the shard's slots go to its empty Pods, and the others' data is untouched.
+    formed.stack.configure({INSTANCE: small(allowDataLoss=True)})
+    formed.stack.up()
+    healed = probe.assert_ready(kube, formed.namespace, INSTANCE)
+    assert probe.layout(healed) == probe.layout(nodes)
+    assert formed.client.lost(INSTANCE, kept) == []
+    formed.stack.configure({INSTANCE: small()})
+    formed.stack.up()
