@@ -51,8 +51,14 @@ def test_one_pod_too_many_leaves_the_rest_formed(sandbox: Sandbox, kube: Kube) -
     missing = {f"{INSTANCE}-s{shard}-{ordinal}" for shard in range(3) for ordinal in range(2)} - set(nodes)
     assert len(missing) == 1
     assert missing.pop() in failed.output
-    assert all(node.cluster["cluster_state"] == "ok" for node in nodes.values())
-    assert probe.spread(nodes) == [5461, 5461, 5462]
+    assert "exceeded quota" in failed.output
+
+    def serves() -> bool:
+        nodes = probe.ask(kube, sandbox.namespace, INSTANCE)
+        return all(node.cluster["cluster_state"] == "ok" for node in nodes.values())
+
+    eventually("the five that exist serve", serves, timeout_s=15)
+    assert probe.spread(probe.ask(kube, sandbox.namespace, INSTANCE)) == [5461, 5461, 5462]
     kube.delete("resourcequotas", sandbox.namespace, "few")
     stack.up()
     probe.assert_ready(kube, sandbox.namespace, INSTANCE)
