@@ -17,7 +17,7 @@ from .progress import Progress
 
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _CNI_FOLDERS = (Path("/usr/lib/cni"), Path("/opt/cni/bin"), Path("/usr/libexec/cni"))
-_CNI_PLUGINS = ("bridge", "host-local", "loopback", "portmap")
+_CNI_PLUGINS = ("host-local", "loopback", "portmap", "ptp")
 _POLICY = Path("/usr/sbin/policy-rc.d")
 _POLICY_MARK = "# made by the local platform for the time of an installation"
 _INSTALL_TIMEOUT_S = 900
