@@ -37,7 +37,7 @@ def test_plugins_for_networks_are_found_where_they_are(tmp_path: Path, monkeypat
     other = tmp_path / "other"
     other.mkdir()
     monkeypatch.setattr(packages, "_CNI_FOLDERS", (tmp_path / "none", other))
-    _install(other, "bridge", "host-local", "loopback")
+    _install(other, "host-local", "loopback", "ptp")
     assert packages.cni_folder() is None
     _install(other, "portmap")
     assert packages.cni_folder() == other
