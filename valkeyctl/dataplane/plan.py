@@ -10,7 +10,7 @@ from valkeyctl.dataplane.model import Member, Spec
 from valkeyctl.dataplane.plan_forget import forget_the_gone
 from valkeyctl.dataplane.plan_guard import refuse_foreign
 from valkeyctl.dataplane.plan_introduce import introduce_members, remind_of_slots
-from valkeyctl.dataplane.plan_members import await_members, await_state
+from valkeyctl.dataplane.plan_members import await_members, await_service
 from valkeyctl.dataplane.plan_replicas import attach_replicas
 from valkeyctl.dataplane.plan_slots import assign_slots, close_open_slots, refuse_moves, settle_claims
 from valkeyctl.dataplane.plan_timeout import end_the_wait
@@ -83,7 +83,7 @@ def plan(spec: Spec, view: View) -> Plan:
     close_open_slots(k, found)
     refuse_moves(k, found)
     agreed = remind_of_slots(k, shards, found)
-    await_state(k, found)
+    await_service(k, found)
     end_the_wait(k, found, settled=agreed and all(shard.primary is not None for shard in shards))
     blocked = _blocked(found.problems) if found.problems else None
     if found.steps or found.waits:

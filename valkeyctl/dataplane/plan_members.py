@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from valkeyctl.dataplane.findings import Findings
 from valkeyctl.dataplane.knowledge import Knowledge
+from valkeyctl.dataplane.model import Member
+from valkeyctl.dataplane.slots import union
 from valkeyctl.dataplane.view import Absent, Why
 
 NEEDS_A_PERSON = frozenset({Why.AUTH_FAILED, Why.RIGHT_MISSING})
@@ -20,8 +22,12 @@ def await_members(k: Knowledge, found: Findings) -> None:
             found.wait(member, f"it answers ({outcome.detail})")
 
 
-def await_state(k: Knowledge, found: Findings) -> None:
-    """Wait until every member serves."""
+def await_service(k: Knowledge, found: Findings) -> None:
+    """Wait until every shard owns its slots and every member serves."""
+    for shard, wanted in enumerate(k.target):
+        lacking = wanted - union(slots for member, slots in k.owned.items() if member.shard == shard)
+        if lacking:
+            found.symptom(Member(shard, 0), f"shard {shard} owns slots {lacking}")
     for node in k.nodes.values():
         if not node.state_ok:
             found.symptom(node.member, "it calls the cluster's state ok")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from valkeyctl.dataplane.ghosts import Ghost, Kind
 from valkeyctl.dataplane.knowledge import Knowledge
@@ -53,18 +53,18 @@ def _decide(k: Knowledge, index: int) -> Shard:
     nodes = tuple(k.nodes[m] for m in k.spec.shard_members(index) if m in k.nodes)
     owners = [node for node in nodes if node.member in k.owned]
     lost = [k.ghost_of_id[node_id] for node_id, shard in k.shard_of_ghost.items() if shard == index]
+    ways = {ghost.node_id: _stands_in_the_way(k, index, nodes, ghost) for ghost in lost}
+    given_up = frozenset(node_id for node_id, undecided in ways.items() if undecided is None)
+    undecided = next((undecided for undecided in ways.values() if undecided is not None), None)
     if owners:
         primary = max(owners, key=lambda n: (n.keys, len(k.owned[n.member]), -n.member.ordinal))
-        given_up = frozenset(ghost.node_id for ghost in lost if _stands_in_the_way(k, index, nodes, ghost) is None)
-        return Shard(index, nodes, primary, given_up=given_up)
-    for ghost in lost:
-        undecided = _stands_in_the_way(k, index, nodes, ghost)
-        if undecided is not None:
-            return undecided
+        return replace(undecided or Shard(index, nodes), primary=primary, given_up=given_up)
+    if undecided is not None:
+        return undecided
     followers = _followers(k)
     candidates = [node for node in nodes if node.role is Role.PRIMARY]
     primary = max(candidates, key=lambda n: (n.keys, followers.get(n.node_id, 0), -n.member.ordinal), default=None)
-    return Shard(index, nodes, primary, given_up=frozenset(ghost.node_id for ghost in lost))
+    return Shard(index, nodes, primary, given_up=given_up)
 
 
 def _stands_in_the_way(k: Knowledge, index: int, nodes: tuple[NodeView, ...], ghost: Ghost) -> Shard | None:
