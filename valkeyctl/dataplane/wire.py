@@ -59,9 +59,6 @@ def node_view(endpoint: Endpoint, replies: Sequence[bytes], node_timeout: object
         version=info.get("valkey_version") or info["redis_version"],
         keys=sum(_keys(text) for name, text in info.items() if _DATABASE.fullmatch(name)),
         offset=int(info["slave_repl_offset"] if replica else info["master_repl_offset"]),
-        replication_id=info["master_replid"],
-        former_replication_id=info.get("master_replid2", "").strip("0"),
-        former_offset=int(info.get("second_repl_offset", "-1")),
         link=_link(info) if replica else None,
         peers=nodes.peers,
         migrating=nodes.migrating,
@@ -114,6 +111,8 @@ def _nodes(text: str) -> _Nodes:
             if part.startswith("["):
                 arrow = "->-" if "->-" in part else "-<-"
                 slot, _, other = part.strip("[]").partition(arrow)
+                if len(other) != len(node_id):
+                    raise ValueError("an open slot names the node at its other end")
                 (migrating if arrow == "->-" else importing)[int(slot)] = other
     if myself is None:
         raise ValueError("the server doesn't name itself among its nodes")
@@ -172,8 +171,6 @@ def _link(info: Mapping[str, str]) -> ReplicaLink:
         syncing=info["master_sync_in_progress"] == "1",
         # -1: never up since this server started; the field is there only while the link is down.
         was_up=info["master_link_status"] == "up" or int(info.get("master_link_down_since_seconds", "-1")) >= 0,
-        primary_address=info["master_host"],
-        primary_port=int(info["master_port"]),
     )
 
 

@@ -26,7 +26,7 @@ from valkeyctl.dataplane.steps import (
 from valkeyctl.dataplane.view import ReplicaLink
 
 FORMED = replace(SPEC, formed=True)
-DOWN = ReplicaLink(up=False, syncing=False, was_up=True, primary_address="", primary_port=0)
+DOWN = ReplicaLink(up=False, syncing=False, was_up=True)
 
 
 # --- forming --------------------------------------------------------------------------------------------------------
@@ -87,6 +87,18 @@ def test_an_unheard_member_is_waited_for_before_slots_are_given_away(formed_befo
     assert not [step for step in views.actions(spec, at_first) if isinstance(step, AssignSlots)]
     assert (AssignSlots(S00, SPEC.layout[0]) in views.actions(spec, later)) is not formed_before
     assert AssignSlots(S00, SPEC.layout[0]) in views.actions(consenting, later)
+
+
+def test_nobody_is_attached_to_a_primary_before_it_owns_slots() -> None:
+    """Until then a member that has the data may still turn up."""
+    world = views.World(SPEC)
+    for member in SPEC.members:
+        world._meet(world.at(S00), world.at(member))
+    world._gossip()
+    world.remove(S21)
+    view = world.view(for_s=1.0)
+    view = change_peers(view, views.World(SPEC).at(S21).node_id, SPEC.members[:5], lambda _: None)
+    assert views.actions(SPEC, view) == ()
 
 
 def test_another_ordinal_is_primary_where_the_first_never_comes() -> None:
@@ -281,6 +293,7 @@ def test_strangers_that_claim_the_same_slots_are_kept_apart() -> None:
         world.at(member).data = frozenset({str(member)})
     what = plan(SPEC, world.view())
     assert "don't know each other, both claim slots 0-5460, and both hold keys" in repr(what)
+    world.at(S20).slots, world.at(S20).epoch = SPEC.layout[2], 3
     assert not [step for step in views.actions(SPEC, world.view()) if isinstance(step, Introduce)]
     world.at(S10).data = frozenset()
     assert DropSlots(S10, SlotSet.span(0, 5460)) in views.actions(SPEC, world.view())

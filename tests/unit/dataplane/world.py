@@ -106,7 +106,6 @@ class World:
             version="9.1.2",
             keys=len(node.data),
             offset=0,
-            replication_id="",
             link=_link(node) if replica else None,
             peers=peers,
         )
@@ -316,7 +315,7 @@ class World:
 
 def _link(node: Node) -> ReplicaLink:
     was_up = node.linked or bool(node.data)
-    return ReplicaLink(up=node.linked, syncing=False, was_up=was_up, primary_address="", primary_port=0)
+    return ReplicaLink(up=node.linked, syncing=False, was_up=was_up)
 
 
 def _ensure(good: object, promise: str) -> None:
