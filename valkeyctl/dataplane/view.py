@@ -72,9 +72,9 @@ class NodeView:
     """One server, told by itself.
 
     `peers` are the other nodes that it knows, by id. `keys` counts the keys of all databases, `offset` is its
-    position in the replication stream, in bytes. `migrating` and `importing` give, by slot, the id of the node at the
-    other end of an open slot, and `open_slot_keys` how many keys it holds in each slot that is open anywhere.
-    `node_timeout_ms` is its live `cluster-node-timeout`, None where nobody asked.
+    position in the replication stream `replication_id`, in bytes. `migrating` and `importing` give, by slot, the id
+    of the node at the other end of an open slot, and `open_slot_keys` how many keys it holds in each slot that is
+    open anywhere. `node_timeout_ms` is its live `cluster-node-timeout`, None where nobody asked.
     """
 
     endpoint: Endpoint
@@ -88,6 +88,7 @@ class NodeView:
     version: str
     keys: int
     offset: int
+    replication_id: str = ""
     link: ReplicaLink | None = None
     peers: Mapping[str, Peer] = field(default_factory=dict[str, Peer])
     migrating: Mapping[int, str] = field(default_factory=dict[int, str])

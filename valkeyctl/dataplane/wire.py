@@ -59,6 +59,7 @@ def node_view(endpoint: Endpoint, replies: Sequence[bytes], node_timeout: object
         version=info.get("valkey_version") or info["redis_version"],
         keys=sum(_keys(text) for name, text in info.items() if _DATABASE.fullmatch(name)),
         offset=int(info["slave_repl_offset"] if replica else info["master_repl_offset"]),
+        replication_id=info["master_replid"],
         link=_link(info) if replica else None,
         peers=nodes.peers,
         migrating=nodes.migrating,

@@ -57,7 +57,10 @@ def test_reads_a_primary_and_whom_it_knows() -> None:
 
 
 def test_reads_a_replica_and_its_link() -> None:
-    nodes = f"{B} 10.0.0.2:6379@16379 myself,slave {A} 0 0 3 connected\n{A} 10.0.0.1:6379@16379 master - 0 0 3 connected 0\n"
+    nodes = (
+        f"{B} 10.0.0.2:6379@16379 myself,slave {A} 0 0 3 connected\n"
+        f"{A} 10.0.0.1:6379@16379 master - 0 0 3 connected 0\n"
+    )
     view = seen(nodes, REPLICA)
     assert (view.role, view.primary_id, view.offset, view.keys) == (Role.REPLICA, A, 40, 0)
     assert view.link is not None
