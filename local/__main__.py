@@ -30,6 +30,7 @@ app = typer.Typer(
 node_app = typer.Typer(help="Play the faults of nodes.", no_args_is_help=True)
 app.add_typer(node_app, name="node")
 
+LOCAL_STACK = "local"
 NodeArgument = Annotated[int, typer.Argument(metavar="N", help="The node's number.")]
 NearArgument = Annotated[str, typer.Argument(metavar="A", help="node1, 1, control-plane or api (all of it but DNS)")]
 FarArgument = Annotated[str, typer.Argument(metavar="B", help="as A, or others (all other nodes), or all")]
@@ -44,10 +45,12 @@ def up(
     with _alone(progress) as cluster:
         packages.ensure(progress)
         built = tools.ensure(progress)
-        bring_up.ensure(cluster, built, images.ensure(progress), progress)
+        new = bring_up.ensure(cluster, built, images.ensure(progress), progress)
         progress.say("The cluster is in order")
+        variables = environment.merged(_exports(cluster, built))
+        if new:
+            stack.forget(stack_name or LOCAL_STACK, variables, progress)
         if stack_name is not None:
-            variables = environment.merged(_exports(cluster, built))
             stack.up(stack_name, variables, progress)
             print(stack.how_to_connect(stack_name, variables), flush=True)
             stack.table(variables)
@@ -55,14 +58,15 @@ def up(
 
 @app.command()
 def down(
-    stack_name: Annotated[str, typer.Option("--stack", metavar="NAME", help="Destroy this stack first.")] = "local",
+    stack_name: Annotated[str, typer.Option("--stack", metavar="NAME", help="Destroy this stack first.")] = LOCAL_STACK,
 ) -> None:
     """Remove the cluster and everything that it made, in whatever state it is. The cache of tools and images stays."""
     progress = Progress()
     with _alone(progress) as cluster:
-        _destroy(cluster, stack_name, progress)
-        teardown.remove(cluster, progress)
-        progress.say("Nothing is left but the cache")
+        kept = _destroy(cluster, stack_name, progress)
+        teardown.remove(cluster, progress, keep=environment.PULUMI_FOLDERS if kept else ())
+        stacks = f", and the Pulumi state of {', '.join(kept)} in {cluster.layout.state / 'pulumi'}" if kept else ""
+        progress.say(f"Nothing is left but the cache{stacks}")
 
 
 @app.command()
@@ -174,15 +178,21 @@ def _exports(cluster: Cluster, built: tools.Tools) -> dict[str, str]:
     return environment.exports(built, str(api_side(record.host_link).ip))
 
 
-def _destroy(cluster: Cluster, stack_name: str, progress: Progress) -> None:
-    """Destroy the stack where there is one and a cluster to destroy it on; what then is left goes with the cluster."""
+def _destroy(cluster: Cluster, stack_name: str, progress: Progress) -> list[str]:
+    """Destroy the stack where there is one and a cluster to destroy it on; what then is left goes with the cluster.
+
+    Returns the other stacks of the backend: whatever they describe may be on a cluster that stays.
+    """
     record = cluster.record()
-    if record is None or not (cluster.layout.state / "pulumi").is_dir() or health.faults(cluster, record):
-        return
+    if record is None or not (cluster.layout.state / "pulumi").is_dir():
+        return []
+    variables = environment.merged(_exports(cluster, tools.ensure(progress)))
     try:
-        stack.destroy(stack_name, environment.merged(_exports(cluster, tools.ensure(progress))), progress)
+        if not health.faults(cluster, record):
+            stack.destroy(stack_name, variables, progress)
     except LocalError as error:
         progress.say(f"The stack {stack_name} isn't destroyed, and goes with the cluster: {error}")
+    return stack.others(stack_name, variables)
 
 
 def main() -> None:

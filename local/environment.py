@@ -10,6 +10,9 @@ from . import paths
 from .toolchain import plugin
 from .tools import Tools
 
+PULUMI_FOLDERS = ("pulumi", "pulumi-home")
+"""In the state folder: the stacks of whoever uses this environment, maybe of other clusters than the local one."""
+
 _PROXIES = ("https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY")
 
 

@@ -47,6 +47,18 @@ def destroy(stack: str, environment: Mapping[str, str], progress: Progress) -> N
         _pulumi(["destroy", "--yes", "--skip-preview", "--stack", stack], environment, timeout_s=DESTROY_TIMEOUT_S)
 
 
+def forget(stack: str, environment: Mapping[str, str], progress: Progress) -> None:
+    """Drop what the backend knows of a stack whose cluster is gone with all that it made. Idempotent."""
+    if stack in _stacks(environment):
+        progress.say(f"The stack {stack} went with the former cluster")
+        _pulumi(["stack", "rm", "--force", "--preserve-config", "--yes", stack], environment, timeout_s=60, quiet=True)
+
+
+def others(stack: str, environment: Mapping[str, str]) -> list[str]:
+    """The other stacks in the local backend, made by hand in the environment of `make env`."""
+    return sorted(set(_stacks(environment)) - {stack})
+
+
 def table(environment: Mapping[str, str]) -> None:
     """Print the status table that `make status` prints. Raises nothing where it fails: it says so itself."""
     subprocess.run([sys.executable, "-m", "valkeyctl", "status"], cwd=CHECKOUT, env=dict(environment), check=False)

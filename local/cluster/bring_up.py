@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
-from .. import packages, paths
+from .. import environment, packages, paths
 from ..errors import LocalError
 from ..images import Image
 from ..progress import Progress
@@ -25,10 +25,11 @@ _PATIENCE_S = 10.0
 _T = TypeVar("_T")
 
 
-def ensure(cluster: Cluster, tools: Tools, images: list[Image], progress: Progress) -> None:
+def ensure(cluster: Cluster, tools: Tools, images: list[Image], progress: Progress) -> bool:
     """Make the cluster, or whatever of it is missing. Changes nothing when all is in order. Raises LocalError.
 
-    A cluster that was made from something else, or that doesn't recover with its data, is made anew, saying so.
+    A cluster that was made from something else, or that doesn't recover with its data, is made anew, saying so. Returns
+    whether it is new: nothing that was in an earlier one is in it.
     """
     wanted = _describe(cluster, tools, images, progress)
     record = cluster.record()
@@ -44,13 +45,14 @@ def ensure(cluster: Cluster, tools: Tools, images: list[Image], progress: Progre
         found = health.faults(cluster, record)
         if not found and not faults.losses(cluster):
             _write_files(cluster, wanted, record)  # Somebody may have removed the kubeconfig.
-            return
+            return False
         progress.say(f"Not in order: {found[0] if found else 'the network is cut'}; repairing the cluster")
         left = _start(cluster, wanted, record, progress, timeout_s=_RECOVERY_TIMEOUT_S)
         if not left:
-            return
+            return False
         progress.say(f"The cluster doesn't recover ({left[0]}); making it anew")
     _make(cluster, wanted, progress)
+    return True
 
 
 def _make(cluster: Cluster, wanted: Desired, progress: Progress) -> None:
@@ -70,7 +72,7 @@ def _make(cluster: Cluster, wanted: Desired, progress: Progress) -> None:
 
 def _remove_remains(cluster: Cluster, progress: Progress) -> None:
     if cluster.layout.state.exists() or cluster.cgroups.exists():
-        teardown.remove(cluster, progress)
+        teardown.remove(cluster, progress, keep=environment.PULUMI_FOLDERS)
 
 
 def _start(

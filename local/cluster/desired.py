@@ -43,7 +43,16 @@ class Desired:
             "store": str(self.store.folder),
         }
         programs = [(Path(__file__).parent / name).read_bytes() for name in _PROGRAMS]
-        return key_of([json.dumps(content, sort_keys=True).encode(), *programs])
+        return key_of([_wherever(json.dumps(content, sort_keys=True)).encode(), *programs])
+
+
+def _wherever(text: str) -> str:
+    """The text without the paths of this checkout and its Python: another checkout uses the same cluster."""
+    ours = {Path(__file__).parent, Path(sys.executable).parent, Path(sys.prefix)}
+    names = {str(form) for path in ours for form in (path, path.resolve())}
+    for name in sorted(names, key=len, reverse=True):
+        text = text.replace(name, "")
+    return text
 
 
 def describe(

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from valkeyctl.dataplane import Credentials
 from valkeyctl.kube.access import Api, Object, path_of
 from valkeyctl.kube.errors import ApiConflict, ApiNotFound, OwnedByOthers, SecretMissing
-from valkeyctl.kube.labels import OWNER_ANNOTATION
+from valkeyctl.kube.labels import OWNER_ANNOTATION, SERVER_CONTAINER, selector
 
 LENGTH = 32
 #: Letters and digits only: 190 bits at this length, and nothing that a shell, a URL or a config file would take amiss.
@@ -59,12 +59,20 @@ def has_key(secret: Object | None, key: str) -> bool:
 
 
 def ensure_password(
-    api: Api, namespace: str, name: str, *, key: str, owners: Sequence[str], labels: Mapping[str, str]
+    api: Api,
+    namespace: str,
+    name: str,
+    *,
+    key: str,
+    owners: Sequence[str],
+    labels: Mapping[str, str],
+    instance: str = "",
 ) -> None:
     """Generates a password into the key of our Secret, unless it is there. Idempotent; returns nothing on purpose.
 
     `owners`: the owner, then what it was called before. Errors: OwnedByOthers where the Secret exists and carries no
-    owner, or another; ApiConflict where others keep writing it.
+    owner, or another; ApiConflict where others keep writing it; SecretMissing where servers of `instance` run with a
+    password that the Secret no longer has: another one would lock everybody out.
     """
     collection = path_of("v1", "secrets", namespace)
     wanted: Object = {"metadata": {"labels": dict(labels), "annotations": {OWNER_ANNOTATION: owners[0]}}}
@@ -72,12 +80,14 @@ def ensure_password(
         try:
             known = api.find(f"{collection}/{name}")
             if known is None:
+                _refuse_beside_servers(api, namespace, name, key=key, owner=owners[0], instance=instance)
                 api.create(collection, _new(namespace, name, wanted["metadata"], key))
                 return
             refuse_foreign_secret(known, *owners)
             if has_key(known, key):
                 api.merge(f"{collection}/{name}", wanted)
                 return
+            _refuse_beside_servers(api, namespace, name, key=key, owner=owners[0], instance=instance)
             # Only over what was read: of two that generate, one wins, and both then see the same password.
             version = {"resourceVersion": known["metadata"]["resourceVersion"]}
             metadata = {**wanted["metadata"], **version}
@@ -112,3 +122,19 @@ def _new(namespace: str, name: str, metadata: Object, key: str) -> Object:
         "metadata": {**metadata, "name": name, "namespace": namespace},
         "stringData": {key: generate()},
     }
+
+
+def _refuse_beside_servers(api: Api, namespace: str, name: str, *, key: str, owner: str, instance: str) -> None:
+    if not instance:
+        return
+    pods = api.items(path_of("v1", "pods", namespace), {"labelSelector": selector(instance)})
+    running = [str(pod["metadata"]["name"]) for pod in pods if (pod.get("status") or {}).get("phase") == "Running"]
+    if running:
+        raise SecretMissing(
+            f"Secret '{name}' in namespace {namespace} has lost its key '{key}' while {len(running)} servers run with "
+            "the password that was in it; a new one would lock everybody out",
+            remedy="Put it back from a running Pod:\n"
+            f"  kubectl -n {namespace} exec {running[0]} -c {SERVER_CONTAINER} -- cat /run/valkey/password |\n"
+            f"    kubectl -n {namespace} create secret generic {name} --from-file={key}=/dev/stdin\n"
+            f"  kubectl -n {namespace} annotate secret {name} {OWNER_ANNOTATION}={owner}",
+        )

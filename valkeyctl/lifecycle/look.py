@@ -30,12 +30,12 @@ class Seen:
     outputs: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
-def look(declaration: Declaration) -> Seen:
-    """Asks every member once."""
+def look(declaration: Declaration, *, formed: bool = False) -> Seen:
+    """Asks every member once. `formed` as for `run`."""
     place = declaration.place
     try:
         status = read_status(api_of(place), place.namespace, place.instance)
-        session = open_session(declaration, formed=bool(status and status.formed))
+        session = open_session(declaration, formed=formed or bool(status and status.formed))
         endpoints = session.directory()
         view = observe(session.spec, endpoints, session.dialer, timeout_s=ANSWER_TIMEOUT_S)
         facts = pod_facts(session.directory, session.spec.members)

@@ -59,6 +59,7 @@ class PasswordProvider(Provider):
 
     def update_it(self, olds: Props, news: Props) -> Props:
         """As create."""
+        from valkeyctl.kube.labels import INSTANCE_LABEL  # noqa: PLC0415
         from valkeyctl.kube.secrets import ensure_password  # noqa: PLC0415
         from valkeyctl.lifecycle.session import api_of  # noqa: PLC0415
 
@@ -69,6 +70,7 @@ class PasswordProvider(Provider):
             str(news["secret_name"]),
             key=str(news["key"]),
             owners=owners(olds, news),
+            instance=str((news.get("labels") or {}).get(INSTANCE_LABEL) or ""),
             labels={str(key): str(value) for key, value in (news.get("labels") or {}).items()},
         )
         return dict(news)

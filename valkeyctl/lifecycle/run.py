@@ -44,16 +44,20 @@ class ConvergeFailed(ValkeyctlError):  # noqa: N818 - reads as what happened
     """The declared state was not reached. Says why, which Pods are in trouble, and what to do."""
 
 
-def run(declaration: Declaration, engine: Engine, tell: Callable[[str], None]) -> dict[str, Any]:
+def run(
+    declaration: Declaration, engine: Engine, tell: Callable[[str], None], *, formed: bool = False
+) -> dict[str, Any]:
     """Makes Valkey what is declared, and returns the outputs. Idempotent and resumable.
 
-    `tell` takes progress lines. Errors: LeaseHeld, ConvergeFailed, those of the API.
+    `tell` takes progress lines. `formed`: Pulumi's state knows that the instance was Ready once; the status, which
+    knows it too, may have been deleted. Errors: LeaseHeld, ConvergeFailed, those of the API.
     """
     deadline = time.monotonic() + declaration.timeout_s
     place = declaration.place
     engine.require()
     before = read_status(api_of(place), place.namespace, place.instance)
-    session = open_session(declaration, formed=bool(before and before.formed), patience_s=PATIENCE_S)
+    formed = formed or bool(before and before.formed)
+    session = open_session(declaration, formed=formed, patience_s=PATIENCE_S)
     with hold(
         session.api,
         place.namespace,
@@ -93,6 +97,7 @@ class _Work:
     _stuck_since: float | None = None
     _missing: tuple[Member, ...] = ()
     _told: str = ""
+    _loss_told: bool = False
 
     def __post_init__(self) -> None:
         place = self.session.place
@@ -102,7 +107,7 @@ class _Work:
 
     def begin(self, before: InstanceStatus | None) -> None:
         """Says that the work begins. What was true of the instance before stays until it is known better."""
-        formed = bool(before and before.formed)
+        formed = self.session.spec.formed
         phase = before.phase if before and formed and before.phase else str(Phase.INITIALIZING)
         self.status = InstanceStatus(
             phase=phase,
@@ -150,6 +155,9 @@ class _Work:
 
     def progress(self, now: Progress) -> None:
         """Shows a line, and keeps each step that was done: in the output, in Events, in the status."""
+        if self.status.formed and not self._loss_told and any("assign slots" in line for line in now.new):
+            self._loss_told = True
+            self.engine.warn("servers without data get slots that had an owner before: what these slots held is gone")
         for line in now.new:
             self.engine.info(line)
             self.recorder.step(line)
@@ -168,6 +176,12 @@ class _Work:
         facts = self._facts()
         self._record(found, facts, formed=True)
         self._write()
+        outdated = [fact.pod for fact in facts if fact.outdated]
+        if outdated:
+            self.engine.warn(
+                f"{len(outdated)} Pods still run the former template: {', '.join(outdated)}. This version replaces "
+                "none: delete them one at a time, replicas first, and run `pulumi up` after each"
+            )
         self.recorder.phase(str(found.phase), self._summary(found), bad=False)
         return outputs_of(self.session, found, facts)
 

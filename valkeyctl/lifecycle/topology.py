@@ -40,7 +40,7 @@ class TopologyProvider(Provider):
         replaces = changed(olds, news, ("namespace", "instance"))
         if replaces or changed(olds, news, DECLARED_KEYS):
             return dynamic.DiffResult(changes=True, replaces=replaces)
-        seen = look(declaration_of(_as_planned(news)))
+        seen = look(declaration_of(_as_planned(news)), formed=_was_ready(olds))
         if seen.problem:
             engine().progress(seen.problem)  # Prepare says it for good, where it matters
         for line in seen.todo:
@@ -56,11 +56,12 @@ class TopologyProvider(Provider):
         from valkeyctl.lifecycle.look import look  # noqa: PLC0415
 
         planned = _as_planned(props)
-        return dynamic.ReadResult(id_, {**props, _PLANNED: planned["layout"], **look(declaration_of(planned)).outputs})
+        seen = look(declaration_of(planned), formed=_was_ready(props))
+        return dynamic.ReadResult(id_, {**props, _PLANNED: planned["layout"], **seen.outputs})
 
     def update_it(self, olds: Props, news: Props) -> Props:
         """As create, with what was last known where nothing new is told."""
-        return {**{key: olds[key] for key in _KEPT if key in olds}, **_converged(news)}
+        return {**{key: olds[key] for key in _KEPT if key in olds}, **_converged(news, formed=_was_ready(olds))}
 
     def delete_it(self, props: Props) -> None:
         """Says that the whole instance goes. Needs the API server, and not Valkey."""
@@ -84,10 +85,16 @@ def _as_planned(props: Props) -> Props:
     return {**props, "layout": props.get(_PLANNED) or props["layout"]}
 
 
-def _converged(props: Props) -> Props:
+def _was_ready(outputs: Props) -> bool:
+    """Whether a create or update of the resource has succeeded: only then is the planned layout among its outputs."""
+    return bool(outputs.get(_PLANNED))
+
+
+def _converged(props: Props, *, formed: bool = False) -> Props:
     from valkeyctl.lifecycle.run import run  # noqa: PLC0415
 
-    return {**props, _PLANNED: props["layout"], **run(declaration_of(props), engine(), engine().progress)}
+    found = run(declaration_of(props), engine(), engine().progress, formed=formed)
+    return {**props, _PLANNED: props["layout"], **found}
 
 
 class Topology(dynamic.Resource, module="valkey", name="Topology"):

@@ -182,6 +182,28 @@ def test_a_password_is_generated_once_and_kept(api: Api) -> None:
     assert set(first.password) <= set(ALPHABET)
 
 
+def test_no_new_password_is_made_while_servers_run_with_the_lost_one(api: Api, fake: FakeApi) -> None:
+    labels = {"app.kubernetes.io/name": "valkey", "app.kubernetes.io/instance": "sessions", "valkeyctl/shard": "0"}
+    pod = "/api/v1/namespaces/valkey/pods/sessions-s0-0"
+    fake.put(pod, {"metadata": {"name": "sessions-s0-0", "labels": labels}, "status": {"phase": "Running"}})
+
+    def ensure() -> None:
+        ensure_password(
+            api, "valkey", "sessions-auth", key="password", owners=(OWNER,), labels={"a": "b"}, instance="sessions"
+        )
+
+    with pytest.raises(SecretMissing, match="a new one would lock everybody out") as refused:
+        ensure()
+    assert "exec sessions-s0-0 -c server -- cat /run/valkey/password" in str(refused.value)
+    assert SECRET not in fake.objects
+    put_secret(fake, OWNER)
+    with pytest.raises(SecretMissing, match="a new one would lock everybody out"):
+        ensure()
+    fake.put(pod, {"metadata": {"name": "sessions-s0-0", "labels": labels}, "status": {"phase": "Pending"}})
+    ensure()
+    assert read(api).password
+
+
 def test_passwords_differ() -> None:
     assert len({generate() for _ in range(100)}) == 100
 
