@@ -18,6 +18,14 @@ def other_cluster(line: str) -> Fleet:
     return Fleet(scenes.other_spec(3, 0), line)
 
 
+def await_text(fleet: Fleet, member: Member, text: str) -> None:
+    """Return once a member knows a node whose line has this text."""
+    deadline = time.monotonic() + 15
+    while text not in str(fleet.ask(member, "CLUSTER", "NODES")):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
 def test_refuses_a_cluster_that_another_one_was_joined_with(line: str) -> None:
     with Fleet(SPEC, line) as fleet, other_cluster(line) as other:
         fleet.start()
@@ -27,7 +35,7 @@ def test_refuses_a_cluster_that_another_one_was_joined_with(line: str) -> None:
         stranger = other.servers[Member(0, 0)]
         fleet.ask(Member(1, 0), "CLUSTER", "DELSLOTSRANGE", 6000, 6010)  # there would be something to do
         fleet.ask(Member(0, 0), "CLUSTER", "MEET", stranger.address, PORT, BUS_PORT)
-        time.sleep(2.5)
+        await_text(fleet, Member(0, 0), "u-s")
         before = scenes.commands_counted(fleet)
         error = scenes.blocked_reason(fleet)
         scenes.assert_only_reads(before, scenes.commands_counted(fleet))
@@ -44,7 +52,7 @@ def test_refuses_a_pod_of_ours_that_is_part_of_another_cluster(line: str) -> Non
         scenes.run(other)
         ours = fleet.servers[Member(2, 0)]
         other.ask(Member(0, 0), "CLUSTER", "MEET", ours.address, PORT, BUS_PORT)
-        time.sleep(2.5)
+        await_text(fleet, Member(2, 0), "u-s")
         before, before_other = scenes.commands_counted(fleet), scenes.commands_counted(other)
         error = scenes.blocked_reason(fleet)
         scenes.assert_only_reads(before, scenes.commands_counted(fleet))
@@ -61,10 +69,7 @@ def test_is_not_done_beside_a_stranger_without_a_name(line: str) -> None:
         stranger = nameless.servers[Member(0, 0)].address
         stranger_id = nameless.ids()[Member(0, 0)]
         fleet.ask(Member(0, 0), "CLUSTER", "MEET", stranger, PORT, BUS_PORT)
-        deadline = time.monotonic() + 10
-        while stranger_id not in str(fleet.ask(Member(0, 0), "CLUSTER", "NODES")):
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        await_text(fleet, Member(0, 0), stranger_id)
         before = scenes.commands_counted(fleet)
         with pytest.raises(errors.DeadlineExceeded) as caught:
             scenes.run(fleet, deadline_s=3)

@@ -160,7 +160,7 @@ def test_asks_for_consent_before_lost_slots_go_to_an_empty_node(line: str) -> No
         error = scenes.blocked_reason(fleet)
         assert "shard 1: t-s1-0" in str(error)
         assert "every copy of its data" in str(error)
-        assert "consent" in error.remedy
+        assert "allowDataLoss" in error.remedy
         assert error.view is not None
         assert report(spec, error.view).phase is Phase.FAILED
         assert fleet.ask(Member(1, 0), "DBSIZE") == 0
