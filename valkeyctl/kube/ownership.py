@@ -98,6 +98,17 @@ def refuse_foreign(api: Api, namespace: str, wanted: Collection[Wanted], owners:
     )
 
 
+def remove_owned(api: Api, namespace: str, wanted: Collection[Wanted], owners: Collection[str]) -> list[Wanted]:
+    """Deletes those of the objects that exist and are one of the owners'; returns them. Idempotent."""
+    removed: list[Wanted] = []
+    for one, known in sorted(find(api, namespace, wanted).items(), key=lambda item: item[0]):
+        if owner_of(known) in owners:
+            path = path_of(one.api_version, plural_of(api, one.api_version, one.kind), namespace, one.name)
+            if api.delete(path, uid=str(known["metadata"]["uid"])):
+                removed.append(one)
+    return removed
+
+
 def plural_of(api: Api, api_version: str, kind: str) -> str:
     """The plural name under which the API serves a kind."""
     known = PLURALS.get(kind)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pulumi
 from pulumi import dynamic
 
 from valkeyctl.lifecycle.changes import owners, refuse_storage_change
 from valkeyctl.lifecycle.connection import Connection, options
+from valkeyctl.lifecycle.engine import engine
 from valkeyctl.lifecycle.props import CONNECTION_KEYS, changed, is_unknown, place_of
 from valkeyctl.lifecycle.provider import Props, Provider
+
+if TYPE_CHECKING:
+    from valkeyctl.kube.ownership import Wanted
 
 
 class PrepareProvider(Provider):
@@ -42,12 +46,27 @@ class PrepareProvider(Provider):
         return dict(news)
 
     def delete_it(self, props: Props) -> None:
-        """The last of an instance to go: with it go the status ConfigMap and the Lease."""
+        """The last of an instance to go: with it go the status ConfigMap and the Lease.
+
+        And what a killed pulumi made without coming to write it down: Pulumi doesn't know of it, and would leave it.
+        Claims are not touched: what they hold may be meant to stay.
+        """
+        from valkeyctl.kube.ownership import remove_owned  # noqa: PLC0415
         from valkeyctl.kube.status import remove_traces  # noqa: PLC0415
         from valkeyctl.lifecycle.session import api_of  # noqa: PLC0415
 
         place = place_of(props)
-        remove_traces(api_of(place), place.namespace, place.instance, owners({}, props))
+        api, ours = api_of(place), owners({}, props)
+        forgotten = [one for one in _wanted(props) if one.kind != "PersistentVolumeClaim"]
+        for one in remove_owned(api, place.namespace, forgotten, ours):
+            engine().info(f"{one.kind} {one.name} was left by an interrupted run, and is deleted")
+        remove_traces(api, place.namespace, place.instance, ours)
+
+
+def _wanted(props: Props) -> list[Wanted]:
+    from valkeyctl.kube.ownership import Wanted  # noqa: PLC0415
+
+    return [Wanted(str(o["apiVersion"]), str(o["kind"]), str(o["name"])) for o in props.get("objects") or []]
 
 
 def _refuse(props: Props) -> None:
@@ -56,7 +75,7 @@ def _refuse(props: Props) -> None:
     from valkeyctl.lifecycle.session import api_of  # noqa: PLC0415
 
     place = place_of(props)
-    wanted = [Wanted(str(o["apiVersion"]), str(o["kind"]), str(o["name"])) for o in props.get("objects") or []]
+    wanted = _wanted(props)
     wanted.append(Wanted("v1", "ConfigMap", status_name(place.instance)))
     wanted.append(Wanted("coordination.k8s.io/v1", "Lease", place.instance))
     refuse_foreign(api_of(place), place.namespace, wanted, owners({}, props))

@@ -14,7 +14,7 @@ from valkeyctl.kube.access import Api
 from valkeyctl.kube.errors import ApiConflict, ApiError, OwnedByOthers, SecretMissing
 from valkeyctl.kube.events import Recorder, record
 from valkeyctl.kube.namespaces import contents, delete_namespace, ensure_namespace, is_ours
-from valkeyctl.kube.ownership import Foreign, Wanted, foreign, plural_of, refuse_foreign
+from valkeyctl.kube.ownership import Foreign, Wanted, foreign, plural_of, refuse_foreign, remove_owned
 from valkeyctl.kube.secrets import ALPHABET, ensure_password, generate, read_credentials
 from valkeyctl.kube.status import (
     Declared,
@@ -318,6 +318,17 @@ def test_foreign_objects_are_named_with_what_to_do_and_nothing_is_written(api: A
     assert "unrelated" not in told
     assert f"kubectl -n valkey annotate statefulset sessions-s1 --overwrite valkeyctl/owner={OWNER}" in told
     assert {method for method, _ in fake.seen} == {"GET"}
+
+
+def test_of_what_an_interrupted_run_left_only_ours_is_removed(api: Api, fake: FakeApi) -> None:
+    ours, others = (f"/apis/apps/v1/namespaces/valkey/statefulsets/sessions-s{shard}" for shard in (0, 1))
+    fake.put(ours, owned(OWNER))
+    fake.put(others, owned(OTHER))
+    wanted = [CONFIG, *(Wanted("apps/v1", "StatefulSet", f"sessions-s{shard}") for shard in (0, 1))]
+    assert remove_owned(api, "valkey", wanted, [OWNER]) == [wanted[1]]
+    assert ours not in fake.objects
+    assert others in fake.objects
+    assert remove_owned(api, "valkey", wanted, [OWNER]) == []
 
 
 def test_an_unusual_kind_is_looked_up(api: Api) -> None:
