@@ -27,7 +27,8 @@ def exports(tools: Tools, api_address: str) -> dict[str, str]:
         "PATH": _in_front(f"{tools.bin}", _in_front(str(Path(sys.prefix) / "bin"), os.environ.get("PATH", ""))),
         # Also which stack is selected, so that the user's own selection in this checkout stays.
         "PULUMI_HOME": str(state / "pulumi-home"),
-        "PULUMI_BACKEND_URL": f"file://{state / 'pulumi'}",
+        # A pulumi that is killed while it writes the metadata beside a stack's state would leave the stack unreadable.
+        "PULUMI_BACKEND_URL": f"file://{state / 'pulumi'}?metadata=skip",
         # The local stack has no secrets in its state. Its config carries the salt of the empty passphrase, so that
         # making the stack leaves the checkout as it is.
         "PULUMI_CONFIG_PASSPHRASE": "",

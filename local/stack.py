@@ -99,7 +99,7 @@ def _interrupted(stack: str, environment: Mapping[str, str]) -> bool:
     url = environment.get("PULUMI_BACKEND_URL", "")
     if not url.startswith("file://"):
         return False
-    locks = Path(url.removeprefix("file://")) / ".pulumi" / "locks"
+    locks = Path(url.removeprefix("file://").partition("?")[0]) / ".pulumi" / "locks"
     return any(path.is_file() and f"/{stack}/" in f"{path}" for path in locks.rglob("*.json"))
 
 

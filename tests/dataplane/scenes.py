@@ -79,6 +79,12 @@ def run(
     )
 
 
+def run_fresh(fleet: Fleet) -> View:
+    """Start a fleet's servers and form it."""
+    fleet.start()
+    return run(fleet)
+
+
 def look(fleet: Fleet, spec: Spec | None = None) -> View:
     """One observation."""
     return observe(spec or fleet.spec, fleet.directory(), fleet.dialer)

@@ -179,6 +179,10 @@ class Fleet:
     def restart(self, *members: Member) -> None:
         """End servers at once and start them again on their data, under new addresses: Pods with volumes."""
         self.stop(*members)
+        self.resume(*members)
+
+    def resume(self, *members: Member) -> None:
+        """Start stopped servers on their data again, under new addresses."""
         for member in members:
             self.servers[member].address = new_address()
             self.servers[member].start()

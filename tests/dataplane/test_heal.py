@@ -105,6 +105,36 @@ def test_assigns_slots_again_that_were_deleted_by_hand(line: str, slots: tuple[i
         assert scenes.read(fleet, list(keys)) == keys
 
 
+def test_has_a_restarted_replica_elected_that_would_not_ask_for_it(line: str) -> None:
+    """A primary's volume is lost while its replica is down: to the server the replica's data is of unknown age."""
+    with Fleet(SPEC, line, {"appendonly": "yes", "appendfsync": "always"}) as fleet:
+        before, keys = formed(fleet)
+        fleet.stop(Member(0, 0), Member(0, 1))
+        fleet.resume(Member(0, 1))
+        fleet.start(Member(0, 0))
+        told = scenes.Told()
+        view = scenes.run(fleet, told=told)
+        scenes.assert_ready(fleet, view)
+        assert "s0-1: ask to be elected primary, its primary is gone" in told.done
+        assert scenes.primaries(view)[0] == Member(0, 1)
+        assert view.nodes[Member(0, 1)].node_id == before.nodes[Member(0, 1)].node_id
+        assert scenes.read(fleet, list(keys)) == keys
+
+
+def test_frees_a_member_of_a_shard_all_of_which_replicate_another(line: str) -> None:
+    with Fleet(SPEC, line) as fleet:
+        before = scenes.run_fresh(fleet)
+        keys = scenes.write(fleet, Member(0, 0), SPEC.layout[0])
+        upstream = before.nodes[Member(0, 0)].node_id
+        fleet.ask(Member(2, 0), "CLUSTER", "DELSLOTSRANGE", *SPEC.layout[2].ranges[0])
+        for member in (Member(2, 0), Member(2, 1)):
+            fleet.ask(member, "CLUSTER", "REPLICATE", upstream)
+        view = scenes.run(fleet)
+        scenes.assert_ready(fleet, view)
+        assert scenes.layout_of(view) == dict(enumerate(SPEC.layout))
+        assert scenes.read(fleet, list(keys)) == keys
+
+
 def test_forgets_an_entry_of_a_node_that_is_gone(line: str) -> None:
     """On all members in one round, so that none brings it back (report C6)."""
     with Fleet(SPEC, line) as fleet:

@@ -15,15 +15,17 @@ from valkeyctl.dataplane.observe import MAX_PARALLEL, TIMEOUT_S, observe_over
 from valkeyctl.dataplane.plan import Blocked, Done, Plan, Steps, plan
 from valkeyctl.dataplane.progress import Progress, Teller
 from valkeyctl.dataplane.steps import Action, Step, describe_all
-from valkeyctl.dataplane.view import Absent, Outcome, Unreachable, View
+from valkeyctl.dataplane.view import Absent, Outcome, Unreachable, View, Why
 
 FASTEST_S = 0.02
-SLOWEST_S = 0.5
+SLOWEST_S = 0.25
 SETTLE_S = 2.0
 """For how long a plan has to stay blocked before it is believed: introductions and elections pass through odd states.
 """
-DIRECTORY_S = 0.2
+DIRECTORY_S, DIRECTORY_WHEN_MISSING_S = 0.5, 0.1
 """How long the list of Pods may be used again, so that fast rounds don't ask the API server fifty times a second."""
+SILENCE_S = 2.0
+"""How long a member that didn't answer in time isn't asked again, so that the rounds of all others stay short."""
 TRIES = 5
 """How often one and the same step may fail with a server's error before the converge calls itself blocked by it."""
 
@@ -43,9 +45,9 @@ def converge(
 
     Idempotent and resumable: killed at any point, the next run finishes. Writes nothing when all is right already.
     `may_go_on` is called before every observation and before the steps of every round, and raises to stop there.
-    `directory` is asked before every observation (at most `DIRECTORY_S` old). `progress` is called on each change,
-    never more than once a round. Raises `errors.Blocked`, `errors.DeadlineExceeded` after `deadline_s` seconds, or
-    what `may_go_on` and `directory` raise; all that could be done was done before.
+    `directory` is asked before every observation (its answer is at most `DIRECTORY_S` old). `progress` is called on
+    each change, never more than once a round. Raises `errors.Blocked`, `errors.DeadlineExceeded` after `deadline_s`
+    seconds, or what `may_go_on` and `directory` raise; all that could be done was done before.
     """
     with Links(dialer, timeout_s=timeout_s, max_parallel=max_parallel) as links:
         run = _Run(spec, directory, links, may_go_on, Teller(progress), time.monotonic() + deadline_s)
@@ -66,6 +68,7 @@ class _Run:
     taken_at: dict[Step, float] = field(default_factory=dict[Step, float])
     failures: dict[Step, int] = field(default_factory=dict[Step, int])
     hopeless: dict[Step, errors.ValkeyctlError] = field(default_factory=dict[Step, errors.ValkeyctlError])
+    silent: dict[Member, tuple[Unreachable, float]] = field(default_factory=dict[Member, tuple[Unreachable, float]])
     blocked_since: float | None = None
     pause_s: float = FASTEST_S
 
@@ -89,9 +92,20 @@ class _Run:
 
     def _look(self) -> View:
         now = time.monotonic()
-        if now - self.endpoints_at >= DIRECTORY_S or self.missing_since:
+        if now - self.endpoints_at >= (DIRECTORY_WHEN_MISSING_S if self.missing_since else DIRECTORY_S):
             self.endpoints, self.endpoints_at = self.directory(), now
-        return self._with_times(observe_over(self.links, self.spec, self.endpoints))
+        resting = {
+            member: outcome
+            for member, (outcome, until) in self.silent.items()
+            if now < until and self.endpoints.get(member) == outcome.endpoint
+        }
+        asked = {member: endpoint for member, endpoint in self.endpoints.items() if member not in resting}
+        seen = observe_over(self.links, self.spec, asked)
+        self.silent = {member: rest for member, rest in self.silent.items() if member in resting}
+        for member, outcome in seen.missing.items():
+            if isinstance(outcome, Unreachable) and outcome.why is Why.NO_ANSWER:
+                self.silent[member] = (outcome, time.monotonic() + SILENCE_S)
+        return self._with_times(View({**seen.outcomes, **resting}))
 
     def _with_times(self, view: View) -> View:
         """Add since when each member has been missing, over all observations of this run."""

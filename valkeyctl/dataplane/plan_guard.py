@@ -13,6 +13,15 @@ def refuse_foreign(k: Knowledge, found: Findings) -> None:
     Either the member's Pod runs a server of another cluster, or another cluster has been joined with this one. Any step
     could then reach what isn't ours, so this comes before all other rules.
     """
+    twins = [m for m, node in k.nodes.items() if k.view.member_of_id[node.node_id] != m]
+    for member in twins:
+        other = k.view.member_of_id[k.nodes[member].node_id]
+        found.refuse(
+            f"{member} and {other} are one node to the cluster: they have the same node id",
+            "One of their volumes is a copy of the other's; remove nodes.conf from the copy.",
+            member,
+            other,
+        )
     for ghost in k.ghosts:
         if ghost.kind is Kind.FOREIGN:
             tellers = sorted(ghost.told_by)

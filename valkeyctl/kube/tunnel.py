@@ -125,7 +125,7 @@ class Tunnel:
 
 
 class TlsStream:
-    """TLS over any stream. The standard library wraps only sockets of the operating system."""
+    """TLS over any stream, for one thread at a time. The standard library wraps only the operating system's sockets."""
 
     def __init__(self, stream: Stream, context: ssl.SSLContext, server_hostname: str) -> None:
         """Does the handshake. Errors: ssl.SSLError, and the stream's."""

@@ -168,7 +168,7 @@ class Stack:
         self.project, self.name, self.namespace, self.backend = project, name, namespace, backend
         self.env = {
             **environment(),
-            # Without files of attributes, which pulumi writes in place: killed at that moment it leaves an unreadable state.
+            # Without files of attributes, which pulumi writes in place: killed then, it leaves an unreadable state.
             "PULUMI_BACKEND_URL": f"file://{backend}?metadata=skip",
             "PULUMI_CONFIG_PASSPHRASE": "a passphrase for tests",
             "PULUMI_DEBUG_COMMANDS": "true",  # gives --event-log

@@ -371,6 +371,12 @@ def test_nothing_is_done_beside_somebody_elses_node(peer: object) -> None:
     assert what.members == (S20,)
 
 
+def test_two_members_with_one_id_are_left_to_a_person() -> None:
+    world = formed()
+    view = change(world.view(), S21, node_id=world.at(S11).node_id)
+    assert "s1-1 and s2-1 are one node to the cluster" in views.blocked(SPEC, view).reason
+
+
 def test_a_dead_entry_that_owns_nothing_is_forgotten_whoever_it_was() -> None:
     for host in ("", "u-s0-0.headless.test.svc", "t-s2-1.headless.test.svc", "t-s9-0.headless.test.svc"):
         peer = views.stranger(8, host=host, failed=True, linked=False, slots=SlotSet())

@@ -33,7 +33,7 @@ def test_a_shell_reads_them(tools: Tools, tmp_path: Path, monkeypatch: pytest.Mo
     variables = _in_shell(environment.as_shell(environment.exports(tools, "198.18.0.2")))
     state = tmp_path / "a state" / "valkey-local"
     assert variables["KUBECONFIG"] == str(state / "kubeconfig")
-    assert variables["PULUMI_BACKEND_URL"] == f"file://{state}/pulumi"
+    assert variables["PULUMI_BACKEND_URL"] == f"file://{state}/pulumi?metadata=skip"
     assert variables["PATH"].split(":")[0] == str(tools.bin)
     assert "PULUMI_CONFIG_PASSPHRASE_FILE" not in variables
     assert (state / "pulumi").is_dir()
