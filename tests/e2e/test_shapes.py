@@ -18,7 +18,7 @@ def test_six_shards(sandbox: Sandbox, kube: Kube) -> None:
 
 
 def test_version_8_1(sandbox: Sandbox, kube: Kube) -> None:
-    stack = sandbox.stack(config=small(image="valkey/valkey:8.1"))
+    stack = sandbox.stack(config=small(version="8.1"))
     stack.up()
     nodes = probe.assert_ready(kube, sandbox.namespace, INSTANCE)
     assert {node.server["valkey_version"][:4] for node in nodes.values()} == {"8.1."}
