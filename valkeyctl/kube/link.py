@@ -8,12 +8,14 @@ import ssl
 import tempfile
 import threading
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import urllib3
+from urllib3.util.ssl_ import ALPN_PROTOCOLS
 
 from valkeyctl.kube.credentials import Credential, credentials_of
 from valkeyctl.kube.errors import ApiUnreachable, KubeconfigError
@@ -68,10 +70,29 @@ def proxy_of(target: Target) -> str | None:
     return None if not found or proxy_bypass(parts.hostname or "") else found
 
 
+class SteadyContext(ssl.SSLContext):
+    """TLS settings that connections of several threads may share.
+
+    urllib3 sets the application protocols anew for each connection. OpenSSL frees the former ones then, while another
+    thread may just be copying them into its own connection, whose greeting the server can't decode ("decode error").
+    Here they are set once; to set the same again does nothing.
+    """
+
+    _protocols: tuple[str, ...] | None = None
+
+    def set_alpn_protocols(self, alpn_protocols: Iterable[str]) -> None:
+        """As the base class, but only where it changes something."""
+        wanted = tuple(alpn_protocols)
+        if wanted != self._protocols:
+            super().set_alpn_protocols(wanted)
+            self._protocols = wanted
+
+
 def _tls_context(target: Target, credential: Credential) -> ssl.SSLContext | None:
     if urlsplit(target.server).scheme != "https":
         return None
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context = SteadyContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.set_alpn_protocols(ALPN_PROTOCOLS)
     if target.insecure:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
