@@ -71,10 +71,9 @@ def test_pulumi_is_killed(sandbox: Sandbox, kube: Kube, point: str) -> None:
     running = stack.start("up", "--yes", "--skip-preview")
     running.until(_nth(*POINTS[point]))
     running.kill()
-    killed = time.monotonic()
-    # A killed pulumi leaves its lock in a file backend; the documentation names this command.
+    # A killed pulumi leaves its lock in a file backend; the documentation names this command. The next `up` comes at
+    # once, while the killed one's provider may still be about: no pause here may give it time.
     stack.cancel()
-    assert time.monotonic() - killed < 3
     _finishes(stack, kube, sandbox)
 
 
