@@ -146,13 +146,14 @@ class Fleet:
     line: str
     options: Mapping[str, str] = field(default_factory=dict[str, str])
     password: str | None = None
+    login: Credentials | None = None
     servers: dict[Member, Server] = field(default_factory=dict[Member, Server])
     root: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="valkey-fleet-")))
 
     @property
     def dialer(self) -> DirectDialer:
         """Connects to the servers."""
-        return DirectDialer(Credentials(password=self.password))
+        return DirectDialer(self.login or Credentials(password=self.password))
 
     def directory(self) -> Mapping[Member, Endpoint]:
         """The endpoints of the servers that run now."""

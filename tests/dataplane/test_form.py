@@ -8,7 +8,7 @@ import pytest
 
 from tests.dataplane import scenes
 from tests.dataplane.servers import NODE_TIMEOUT_MS, Fleet
-from valkeyctl.dataplane import Member, Role, Spec, parse_layout
+from valkeyctl.dataplane import COMMANDS_NEEDED, Credentials, Member, Role, Spec, parse_layout
 
 
 @pytest.mark.parametrize(("shards", "replicas"), [(3, 1), (6, 2), (1, 0), (3, 0)])
@@ -100,6 +100,39 @@ def test_moves_no_slot_between_living_shards(line: str) -> None:
         scenes.assert_only_reads(before, scenes.commands_counted(fleet))
         assert "shard 0 owns slots 100-5460 that are declared for shard 1" in str(error)
         assert "not supported yet" in str(error)
+
+
+def test_needs_no_other_rights_than_those_listed(line: str) -> None:
+    """Forming and repairing as a user who has just these; nothing is refused (report C5)."""
+    spec = scenes.spec_of(3, 1, node_timeout_ms=15000)
+    with Fleet(spec, line, {"cluster-node-timeout": "15000"}) as fleet:
+        fleet.start()
+        rights = [f"+{command}" for command in COMMANDS_NEEDED]
+        for member in spec.members:
+            fleet.ask(member, "ACL", "SETUSER", "op", "on", ">secret", "resetkeys", "-@all", *rights)
+        fleet.login = Credentials("op", "secret")
+        scenes.run(fleet)
+        other = str(fleet.ask(Member(1, 0), "CLUSTER", "MYID"))
+        fleet.ask(Member(0, 0), "CLUSTER", "SETSLOT", 7, "MIGRATING", other)
+        fleet.ask(Member(0, 0), "CLUSTER", "DELSLOTS", 9)
+        fleet.ask(Member(2, 1), "CLUSTER", "REPLICATE", other)
+        fleet.replace(Member(1, 1))
+        fleet.ask(Member(1, 1), "ACL", "SETUSER", "op", "on", ">secret", "resetkeys", "-@all", *rights)
+        scenes.assert_ready(fleet, scenes.run(fleet))
+        assert [fleet.ask(member, "ACL", "LOG") for member in spec.members] == [[]] * 6
+
+
+def test_a_missing_right_is_told_by_name(line: str) -> None:
+    spec = scenes.spec_of(1, 0)
+    with Fleet(spec, line) as fleet:
+        fleet.start()
+        rights = [f"+{command}" for command in COMMANDS_NEEDED if command != "cluster|addslotsrange"]
+        fleet.ask(Member(0, 0), "ACL", "SETUSER", "op", "on", ">secret", "-@all", *rights)
+        fleet.login = Credentials("op", "secret")
+        error = scenes.blocked_reason(fleet)
+        assert "s0-0: assign slots 0-16383 failed 5 times" in str(error)
+        assert "cluster|addslotsrange" in str(error)
+        assert "Grant the user the right" in error.remedy
 
 
 def test_forms_with_a_password_and_never_tells_it(line: str) -> None:

@@ -1,7 +1,7 @@
 """Valkey itself: observe, plan (pure), apply, converge, report. Standard library and valkey-py only."""
 
 from valkeyctl.dataplane import errors
-from valkeyctl.dataplane.apply import apply
+from valkeyctl.dataplane.apply import COMMANDS_NEEDED, apply
 from valkeyctl.dataplane.converge import converge
 from valkeyctl.dataplane.dial import Credentials, Dialer, DirectDialer, client_over
 from valkeyctl.dataplane.model import Directory, Endpoint, Member, Spec, member_of_host, pod_name
@@ -14,6 +14,7 @@ from valkeyctl.dataplane.steps import Step
 from valkeyctl.dataplane.view import Absent, NodeView, Role, Unreachable, View, Why
 
 __all__ = [
+    "COMMANDS_NEEDED",
     "SLOTS",
     "Absent",
     "Blocked",

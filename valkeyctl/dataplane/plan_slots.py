@@ -11,7 +11,7 @@ from valkeyctl.dataplane.model import Member
 from valkeyctl.dataplane.shards import Shard
 from valkeyctl.dataplane.slots import SlotSet, union
 from valkeyctl.dataplane.steps import AssignSlots, CloseSlot, DropSlots, SetEpoch
-from valkeyctl.dataplane.view import NodeView, Role
+from valkeyctl.dataplane.view import NodeView
 
 NO_MOVES = "moving slots between shards is not supported yet"
 
@@ -142,7 +142,5 @@ def _close(k: Knowledge, slot: int, openers: Sequence[NodeView], found: Findings
 
 
 def _where_to_close(k: Knowledge, node: NodeView) -> Member:
-    """Before 9.0 a replica refuses to close a slot itself and does it when its primary does."""
-    upstream = k.view.member_of_id.get(node.primary_id)
-    refuses = node.role is Role.REPLICA and int(node.version.partition(".")[0]) < 9
-    return upstream if refuses and upstream is not None else node.member
+    """A replica refuses to close a slot itself, and does so when its primary is told to, open there or not."""
+    return k.view.member_of_id.get(node.primary_id, node.member)

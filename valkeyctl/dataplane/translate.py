@@ -44,14 +44,17 @@ def ours(error: Exception, endpoint: Endpoint) -> errors.ValkeyctlError:
         return of_reply(error, endpoint)
     if isinstance(error, theirs.TimeoutError | TimeoutError):
         return errors.NoAnswer("no answer in time", where=place)
-    if isinstance(error, ssl.SSLError):
+    # valkey-py puts the operating system's error into a sentence of its own; what lies under it says it better.
+    under = error.__context__ if isinstance(error.__context__, OSError) else error
+    if isinstance(under, ssl.SSLError):
         return errors.ConnectFailed(
-            f"TLS failed: {_short(error)}", where=place, remedy="See whether the server speaks TLS and who signed it."
+            f"TLS failed: {_short(under)}", where=place, remedy="See whether the server speaks TLS and who signed it."
         )
     if isinstance(error, theirs.InvalidResponse):
         return errors.NotUnderstood("what answers there doesn't speak the protocol", where=place)
     if isinstance(error, theirs.ConnectionError | OSError):
-        return errors.ConnectFailed(_short(error), where=place)
+        told = under.strerror if isinstance(under, OSError) and under.strerror else _short(under)
+        return errors.ConnectFailed(told, where=place)
     return errors.NotUnderstood(f"the answer couldn't be read ({type(error).__name__})", where=place)
 
 
@@ -76,6 +79,6 @@ def of_reply(error: Exception, endpoint: Endpoint) -> errors.ValkeyctlError:
     return errors.ErrorReply(f"the server answered: {text}", where=place)
 
 
-def _short(error: Exception) -> str:
+def _short(error: BaseException) -> str:
     text = " ".join(str(error).split()) or type(error).__name__
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"

@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.dataplane import views
 from tests.unit.dataplane.views import S00, S01, S10, S11, S20, S21, SPEC, absent, change, change_peers, formed
-from valkeyctl.dataplane import Done, Member, Phase, Role, SlotSet, Spec, Steps, Why, parse_layout, plan, planned_layout
+from valkeyctl.dataplane import Done, Phase, Role, SlotSet, Spec, Steps, Why, parse_layout, plan, planned_layout
 from valkeyctl.dataplane import report as report_of
 from valkeyctl.dataplane.steps import (
     AssignSlots,
@@ -299,20 +299,12 @@ def test_strangers_that_claim_the_same_slots_are_kept_apart() -> None:
     assert DropSlots(S10, SlotSet.span(0, 5460)) in views.actions(SPEC, world.view())
 
 
-@pytest.mark.parametrize(
-    ("version", "closers"),
-    [("9.1.2", (S00, S01, S10, S11)), ("8.1.8", (S00, S10))],
-)
-def test_open_slots_are_closed_on_every_node(version: str, closers: tuple[Member, ...]) -> None:
-    """Before 9.0 a replica refuses to close a slot itself, and does when its primary does."""
+def test_open_slots_are_closed_on_every_node_a_replicas_through_its_primary() -> None:
     world = formed()
     one, other = world.at(S00).node_id, world.at(S10).node_id
-    view = views.change_all(world.view(), version=version)
-    for member in (S00, S01):
-        view = change(view, member, migrating={77: other})
-    for member in (S10, S11):
-        view = change(view, member, importing={77: one})
-    assert views.actions(SPEC, view) == tuple(CloseSlot(member, 77) for member in closers)
+    view = change(world.view(), S00, migrating={77: other})
+    view = change(view, S11, importing={77: one})
+    assert views.actions(SPEC, view) == (CloseSlot(S00, 77), CloseSlot(S10, 77))
     assert report_of(SPEC, view).condition("NoOpenSlots").reason == "OpenSlots"
     half_moved = change(view, S10, open_slot_keys={77: 2})
     assert "slot 77 is half moved: s0-0 owns it and s1-0 holds keys of it" in views.blocked(SPEC, half_moved).reason
