@@ -25,9 +25,9 @@ func TestOptions(t *testing.T) {
 		"of a later engine": {given: map[string]any{"newfangled": "x"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			test.expect.Root, test.expect.ProgramDir = "/root", "/root/program"
+			test.expect.Root, test.expect.ProgramDir = "/project", "/project/program"
 			found, err := pythonOptions(&pulumirpc.ProgramInfo{
-				RootDirectory: "/root", ProgramDirectory: "/root/program", Options: options(t, test.given),
+				RootDirectory: "/project", ProgramDirectory: "/project/program", Options: options(t, test.given),
 			})
 			if test.fails != "" {
 				if err == nil || !strings.Contains(err.Error(), test.fails) {
