@@ -39,7 +39,7 @@ STAGES = (
     Stage("unit", "tests/unit", 10 * 60, ("-n", "2")),
     Stage("dataplane", "tests/dataplane", 15 * 60, ("-n", "2", "--dist", "worksteal")),
     # End-to-end tests mostly wait for others; four of them keep two cores busy. Groups share a fixture's instance.
-    Stage("e2e", "tests/e2e", 35 * 60, ("-n", "4", "--dist", "loadgroup"), needs_platform=True),
+    Stage("e2e", "tests/e2e", 45 * 60, ("-n", "4", "--dist", "loadgroup"), needs_platform=True),
     # Faults of nodes disturb whoever runs beside them, so these have the local cluster for themselves.
     Stage("platform", "tests/e2e/platform", 15 * 60, ("-p", "no:xdist"), needs_platform=True),
 )
