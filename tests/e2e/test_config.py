@@ -1,12 +1,15 @@
 """Mistakes of the user, and an API server that is away: a clear word, an exit code, nothing lost."""
 
+import base64
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from tests.e2e.harness import probe
 from tests.e2e.harness.kube import Kube
+from tests.e2e.harness.leaks import leaks
 from tests.e2e.harness.sandbox import INSTANCE, Sandbox, small, tiny
 
 MISTAKES: dict[str, tuple[dict[str, Any], list[str]]] = {
@@ -56,3 +59,34 @@ def test_wrong_context_is_named(sandbox: Sandbox) -> None:
     refused = stack.run("preview", expect=-1)
     assert "no-such-context" in refused.output
     assert "Traceback" not in refused.output
+
+
+def test_contents_of_a_kubeconfig_are_used_and_kept_secret(sandbox: Sandbox, kube: Kube) -> None:
+    contents = Path(kube.kubeconfig).read_text()
+    user = yaml.safe_load(contents)["users"][0]["user"]
+    stack = sandbox.stack(config=tiny())
+    stack.env["KUBECONFIG"] = "/nonexistent"
+    stack.run("config", "set", "--secret", "--path", "valkey:kubernetes.kubeconfig", contents)
+    stack.up()
+    probe.assert_ready(kube, sandbox.namespace, INSTANCE, shards=1)
+    assert stack.up("--expect-no-changes").changes() == {}
+    stack.run("preview", "--diff")
+    key = user["client-key-data"]
+    assert leaks(kube, stack, sandbox.namespace, [key, base64.b64decode(key).decode()]) == []
+    stack.destroy()
+    assert stack.resources() == []
+
+
+def test_a_renamed_stack_keeps_its_instance(sandbox: Sandbox, kube: Kube) -> None:
+    stack = sandbox.stack(config=tiny())
+    stack.up()
+    before = probe.assert_ready(kube, sandbox.namespace, INSTANCE, shards=1)
+    stack.run("stack", "rename", "renamed")
+    stack.name = "renamed"
+    renamed = stack.up()
+    assert [name for name, op in renamed.changes().items() if "delete" in op or "replace" in op] == []
+    after = probe.assert_ready(kube, sandbox.namespace, INSTANCE, shards=1)
+    assert {pod: node.node_id for pod, node in after.items()} == {pod: node.node_id for pod, node in before.items()}
+    workload = kube.get("statefulsets", sandbox.namespace, f"{INSTANCE}-s0")
+    assert workload is not None
+    assert workload["metadata"]["annotations"]["valkeyctl/owner"] == f"organization/valkey/renamed/{INSTANCE}"

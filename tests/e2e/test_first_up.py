@@ -2,8 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
 
 import pytest
 
@@ -152,19 +150,12 @@ def test_status_and_events_tell_what_was_done(formed: Formed, kube: Kube) -> Non
 
 
 def test_status_command_shows_the_instance(formed: Formed) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "valkeyctl", "status"],
-        cwd=formed.stack.project,
-        env={**formed.stack.env, "COLUMNS": "160"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
-    assert done.returncode == 0, done.stderr
-    row = next(line for line in done.stdout.splitlines() if formed.namespace in line)
-    assert INSTANCE in row
-    assert "Ready" in row
+    shown = formed.stack.valkeyctl("status")
+    line = next(line for line in shown.splitlines() if f"{formed.namespace}/{INSTANCE}" in line)
+    assert "Ready" in line
+    one = json.loads(formed.stack.valkeyctl("status", "--namespace", formed.namespace, "--json"))
+    assert [(entry["instance"], entry["phase"]) for entry in one] == [(INSTANCE, "Ready")]
+    assert sorted(member["pod"] for member in one[0]["members"]) == PODS
 
 
 def _pods(kube: Kube, formed: Formed) -> list[Object]:

@@ -29,6 +29,10 @@ def test_up_ends_at_its_deadline_and_names_pod_and_reason(sandbox: Sandbox, kube
     ]
     assert any(event["type"] == "Warning" and "nsufficient cpu" in event["message"] for event in ours), ours
 
+    shown = stack.valkeyctl("status", "--namespace", sandbox.namespace)
+    assert f"{INSTANCE}-s0-0" in shown
+    assert "nsufficient cpu" in shown
+
     # The corrected config is written to the StatefulSet; Pods of the old revision are named until they are gone.
     stack.configure({INSTANCE: tiny(timeoutSeconds=DEADLINE_S)})
     still = stack.up(expect=-1)

@@ -10,6 +10,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -229,6 +230,21 @@ class Stack:
     def cancel(self) -> Result:
         """What the documentation says to do after a killed pulumi: release its lock on a file backend."""
         return self.run("cancel", "--yes", stack=True)
+
+    def valkeyctl(self, *arguments: str) -> str:
+        """Run `python -m valkeyctl` as a person does; returns what it shows, and fails when it does."""
+        done = subprocess.run(
+            [sys.executable, "-m", "valkeyctl", *arguments],
+            cwd=self.project,
+            env=self.env,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        if done.returncode:
+            raise PulumiError(f"valkeyctl {' '.join(arguments)} ended with {done.returncode}: {done.stderr}")
+        return done.stdout
 
     def outputs(self) -> dict[str, Any]:
         return json.loads(self.run("stack", "output", "--json").output)
