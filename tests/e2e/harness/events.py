@@ -49,6 +49,10 @@ class EventLog:
         self.marks += new
         return new
 
+    def at(self, text: str) -> float:
+        """When a mark was first seen, in seconds since the log was opened."""
+        return next(mark.seconds for mark in self.marks if mark.text == text)
+
     def operations(self) -> dict[str, str]:
         """What the update did or would do to each resource: `{"StatefulSet sessions-s0": "create", …}`."""
         told: dict[str, str] = {}
