@@ -4,6 +4,8 @@ import base64
 import io
 import json
 import zipfile
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ from typing import Any
 import valkey
 
 from tests.e2e.harness.kube import Kube, eventually
+from tests.e2e.harness.writer import Record, writing
 
 IMAGE = "python:3.13-slim"
 NAME = "client"
@@ -53,9 +56,15 @@ class Client:
         """Write keys; returns the numbers that Valkey acknowledged."""
         return self._run("write", host, str(first), str(count))
 
-    def lost(self, host: str, numbers: list[int]) -> list[int]:
+    def writing(
+        self, host: str, *, first: int = 1_000_000, every_ms: float = 5, wait: int = 0
+    ) -> AbstractContextManager[Record]:
+        """A writer for as long as a block runs; see `writer`."""
+        return writing(self._namespace, self._name, host, first=first, every_ms=every_ms, wait=wait)
+
+    def lost(self, host: str, numbers: Sequence[int]) -> list[int]:
         """Those of `numbers` whose key is missing or has another value."""
-        return self._run("verify", host, stdin=json.dumps(numbers))
+        return self._run("verify", host, stdin=json.dumps(list(numbers)))
 
     def count(self, host: str) -> int:
         return self._run("count", host)

@@ -4,12 +4,18 @@ python client.py write HOST FIRST COUNT    writes k<n> = v<n>; prints the number
 python client.py verify HOST               reads numbers from stdin; prints those whose value is not as written
 python client.py count HOST                prints the number of keys on all primaries
 python client.py connect HOST PORT         prints whether a connection opens within two seconds
+python client.py record HOST FIRST EVERY_MS STOP WAIT
+    writes k<n> = v<n>, one at a time, until the file STOP exists; a write that fails is tried again until it succeeds.
+    WAIT: after each write WAIT that many replicas, for 1 s at most; only what they confirmed counts as acknowledged.
+    Prints "started" on standard error with the first acknowledged write, and at the end
+    {"first", "acknowledged", "unconfirmed", "gap_ms", "gap_at_s", "errors"}: numbers from `first` on, less the unconfirmed.
 """
 
 import json
 import os
 import socket
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +57,44 @@ def connect(host: str, port: int) -> bool:
         return False
 
 
+def record(host: str, first: int, every_ms: float, stop: str, wait: int) -> dict[str, Any]:
+    from valkey.exceptions import ValkeyError  # noqa: PLC0415
+
+    client = cluster(host)
+    number, errors, unconfirmed = first, dict[str, int](), list[int]()
+    began = last = time.monotonic()
+    gap_ms, gap_at_s = 0.0, 0.0
+    while not Path(stop).exists():
+        try:
+            client.set(f"k{number}", f"v{number}")
+            node = client.get_node_from_key(f"k{number}")
+            if wait and client.execute_command("WAIT", wait, 1000, target_nodes=node) < wait:
+                unconfirmed.append(number)
+        except (ValkeyError, OSError) as error:
+            errors[type(error).__name__] = errors.get(type(error).__name__, 0) + 1
+            time.sleep(0.005)
+            continue
+        now = time.monotonic()
+        if number == first:
+            sys.stderr.write("started\n")
+            sys.stderr.flush()
+        elif (now - last) * 1000 > gap_ms:
+            gap_ms, gap_at_s = (now - last) * 1000, last - began
+        last = now
+        number += 1
+        time.sleep(every_ms / 1000)
+    # A writer that still waits when it is stopped has its gap, too.
+    gap_ms = max(gap_ms, (time.monotonic() - last) * 1000 - every_ms)
+    return {
+        "first": first,
+        "acknowledged": number - first,
+        "unconfirmed": unconfirmed,
+        "gap_ms": round(gap_ms, 1),
+        "gap_at_s": round(gap_at_s, 1),
+        "errors": errors,
+    }
+
+
 def main(command: str, host: str, *rest: str) -> object:
     if command == "write":
         return write(host, int(rest[0]), int(rest[1]))
@@ -58,6 +102,8 @@ def main(command: str, host: str, *rest: str) -> object:
         return verify(host, json.load(sys.stdin))
     if command == "count":
         return count(host)
+    if command == "record":
+        return record(host, int(rest[0]), float(rest[1]), rest[2], int(rest[3]))
     return connect(host, int(rest[0]))
 
 
