@@ -91,6 +91,8 @@ def _owned(args: ClusterSettings) -> dict[str, str]:
         # A full copy goes over the wire, and at once: with the server's delay of 5 s each takes that much longer.
         "repl-diskless-sync": "yes",
         "repl-diskless-sync-delay": "0",
+        # Nor does the copy make a detour over the replica's disk where there is nothing to lose by it.
+        "repl-diskless-load": "on-empty-db",
         "shutdown-timeout": str(SHUTDOWN_TIMEOUT_S),
     }
     version = version_of(args.server_image)

@@ -158,6 +158,7 @@ def test_settings_are_in_effect(pod: Pod) -> None:
     assert told["cluster-enabled"] == "yes"
     assert told["cluster-allow-replica-migration"] == "no"
     assert told["repl-diskless-sync-delay"] == "0"
+    assert told["repl-diskless-load"] == "on-empty-db"
     assert told["appendonly"] == "no"
     assert told["save"] == ""
     assert told["maxmemory"] == str(256 * 2**20 * 75 // 100)
