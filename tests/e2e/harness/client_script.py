@@ -8,7 +8,7 @@ python client.py record HOST FIRST EVERY_MS STOP WAIT
     writes k<n> = v<n>, one at a time, until the file STOP exists; a write that fails is tried again until it succeeds.
     WAIT: after each write WAIT that many replicas, for 1 s at most; only what they confirmed counts as acknowledged.
     Prints "started" on standard error with the first acknowledged write, and at the end
-    {"first", "acknowledged", "unconfirmed", "gap_ms", "gap_at_s", "errors"}: numbers from `first` on, less the unconfirmed.
+    {"first", "acknowledged", "unconfirmed", "gap_ms", "gap_at_s", "errors"}: numbers from `first` on.
 """
 
 import json
