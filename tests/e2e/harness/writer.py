@@ -2,7 +2,7 @@
 
 import json
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -26,7 +26,7 @@ class Record:
 @contextmanager
 def writing(
     namespace: str, pod: str, host: str, *, first: int = 1_000_000, every_ms: float = 5, wait: int = 0
-) -> Iterator[Record]:
+) -> Generator[Record]:
     """Writes one key every `every_ms` for as long as the block runs; the record is complete after it.
 
     `wait`: replicas that must confirm a write before it counts. `first` is the first key's number, which also tells
