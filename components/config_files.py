@@ -50,6 +50,11 @@ def server_file(args: ClusterSettings) -> str:
     return "\n".join(lines)
 
 
+def node_timeout_ms(args: ClusterSettings) -> int:
+    """The `cluster-node-timeout` that the servers run with, in milliseconds."""
+    return int(_chosen(args)["cluster-node-timeout"])
+
+
 def _chosen(args: ClusterSettings) -> dict[str, str]:
     """Our defaults, and over them what the stack config says."""
     return {**_defaults(args), **{name: str(value) for name, value in args.config.items()}}

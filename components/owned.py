@@ -21,7 +21,10 @@ _OWNED: tuple[tuple[str, str], ...] = (
     ("cluster-preferred-endpoint-type", "it follows from how clients reach the Pods"),
     ("availability-zone", "it follows from the node that the Pod runs on"),
     ("replica-read-only", "a write on a replica is lost"),
-    ("repl-diskless-sync repl-diskless-sync-delay repl-diskless-load", "replicas are synchronised at once, without a file"),
+    (
+        "repl-diskless-sync repl-diskless-sync-delay repl-diskless-load",
+        "replicas are synchronised at once, without a file",
+    ),
     ("import-mode", "it is for moving data into an instance, not for running one"),
     # Secrets and rights.
     ("requirepass primaryauth primaryuser", "a password never stands in a stack config; name a Secret under auth"),

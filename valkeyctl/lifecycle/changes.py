@@ -26,6 +26,7 @@ DECLARED_KEYS = (
     "credentials",
     "timeout_s",
     "allow_data_loss",
+    "node_timeout_ms",
     "workload_revision",
     "context",
     "kubeconfig",

@@ -66,7 +66,10 @@ def place_of(props: Props) -> Place:
 
 @dataclass(frozen=True)
 class Declaration:
-    """What a topology resource declares. `layout` is the planned one, `explicit` says that a person wrote it."""
+    """What a topology resource declares. `layout` is the planned one, `explicit` says that a person wrote it.
+
+    `node_timeout_ms`: the `cluster-node-timeout` of the servers; None where the program doesn't say it.
+    """
 
     place: Place
     shards: int
@@ -78,6 +81,7 @@ class Declaration:
     credentials: Mapping[str, str | None] | None = None
     timeout_s: float = 600.0
     allow_data_loss: bool = False
+    node_timeout_ms: int | None = None
 
 
 def declaration_of(props: Props) -> Declaration:
@@ -93,6 +97,7 @@ def declaration_of(props: Props) -> Declaration:
         credentials=props.get("credentials"),
         timeout_s=float(props.get("timeout_s") or 600),
         allow_data_loss=bool(props.get("allow_data_loss")),
+        node_timeout_ms=int(props["node_timeout_ms"]) if props.get("node_timeout_ms") else None,
     )
 
 

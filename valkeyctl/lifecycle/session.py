@@ -63,6 +63,7 @@ def open_session(declaration: Declaration, *, formed: bool, patience_s: float = 
             explicit=declaration.explicit,
             formed=formed,
             accept_data_loss=declaration.allow_data_loss,
+            node_timeout_ms=declaration.node_timeout_ms,
         ),
     )
 

@@ -124,13 +124,16 @@ class Topology(dynamic.Resource, module="valkey", name="Topology"):
         credentials: Mapping[str, pulumi.Input[str] | None] | None = None,
         timeout_s: pulumi.Input[float] = 600,
         allow_data_loss: pulumi.Input[bool] = False,
+        node_timeout_ms: pulumi.Input[int] | None = None,
         workload_revision: pulumi.Input[str] = "",
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         """`slots`: an explicit layout by shard number, `{"0": "0-5460", …}`, covering 0..16383 once; None lets the
         fewest slots move. `workload_revision`: any string that changes when the Pod templates do. `timeout_s`: deadline
         of one `up` for this instance; Pulumi's custom timeouts do not reach a dynamic provider. `allow_data_loss`: a
-        person's consent to give the slots of a shard whose every copy is gone to empty servers.
+        person's consent to give the slots of a shard whose every copy is gone to empty servers. `node_timeout_ms`: the
+        `cluster-node-timeout` that the servers are configured with; with it, a new cluster serves as soon as it is
+        formed (docs/adr/0012), and a value that differs on a running server is set back.
         """
         props: dict[str, Any] = {
             **connection.props(),
@@ -145,6 +148,7 @@ class Topology(dynamic.Resource, module="valkey", name="Topology"):
             "credentials": dict(credentials) if credentials is not None else None,
             "timeout_s": timeout_s,
             "allow_data_loss": allow_data_loss,
+            "node_timeout_ms": node_timeout_ms,
             "workload_revision": workload_revision,
             # Outputs: named here so that the resource has attributes for them; `check` fills the layout.
             "layout": None,

@@ -148,6 +148,11 @@ def test_topology_is_told_what_is_declared() -> None:
     assert inputs["owner"] == "acme/valkey/dev/sessions"
 
 
+@pytest.mark.parametrize(("config", "told"), [({}, 5000), ({"cluster-node-timeout": "9000"}, 9000)])
+def test_topology_is_told_the_node_timeout_that_is_in_effect(config: dict[str, Any], told: int) -> None:
+    assert program(ClusterArgs(config=config))["Topology sessions"].inputs["node_timeout_ms"] == told
+
+
 @pytest.mark.parametrize(
     ("change", "differs"),
     [

@@ -19,6 +19,7 @@ PROPS: dict[str, Any] = {
     "layout": {"s0": "0-5460", "s1": "5461-10921", "s2": "10922-16383"},
     "port": 6379.0,
     "timeout_s": 90.0,
+    "node_timeout_ms": 5000.0,
     "credentials": {"user": None, "secretName": "sessions-auth", "key": "password"},
 }
 
@@ -30,11 +31,14 @@ def test_floats_become_whole_numbers() -> None:
     assert [len(slots) for slots in declaration.layout] == [5461, 5461, 5462]
     assert not declaration.explicit
     assert declaration.timeout_s == 90.0
+    assert declaration.node_timeout_ms == 5000
+    assert isinstance(declaration.node_timeout_ms, int)
 
 
 def test_what_is_missing_has_its_default() -> None:
     declaration = declaration_of({k: PROPS[k] for k in ("shards", "replicas", "layout")})
     assert (declaration.port, declaration.timeout_s, declaration.credentials) == (6379, 600.0, None)
+    assert declaration.node_timeout_ms is None, "a running server's timeout is then left alone"
     assert place_of({}).transport == "portForward"
 
 

@@ -203,7 +203,13 @@ def test_topology_of_another_namespace_is_another_one(fake: FakeApi) -> None:
     state = TopologyProvider().check({}, props(fake, **DECLARED)).inputs
     result = TopologyProvider().diff("id", state, {**state, "namespace": "elsewhere"})
     assert (result.changes, result.replaces) == (True, ["namespace"])
-    for change in ({"shards": 4.0}, {"timeout_s": 9.0}, {"workload_revision": "b"}, {"kubeconfig": "k"}):
+    for change in (
+        {"shards": 4.0},
+        {"timeout_s": 9.0},
+        {"node_timeout_ms": 9000.0},
+        {"workload_revision": "b"},
+        {"kubeconfig": "k"},
+    ):
         result = TopologyProvider().diff("id", state, {**state, **change})
         assert (result.changes, result.replaces) == (True, [])
 

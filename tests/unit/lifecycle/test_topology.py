@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.dataplane.servers import PORT, Fleet
+from tests.dataplane.servers import NODE_TIMEOUT_MS, PORT, Fleet
 from tests.unit.kube.fake_api import FakeApi
 from tests.unit.kube.pods_made import PODS, SETS, pod, unschedulable, waiting, workload
 from tests.unit.kube.test_objects import owned
@@ -60,6 +60,7 @@ class Scene:
             "replicas": float(REPLICAS),
             "port": float(PORT),
             "timeout_s": 30.0,
+            "node_timeout_ms": float(NODE_TIMEOUT_MS),
             "credentials": {"user": None, "secretName": "sessions-auth", "key": "password"},
             **more,
         }
@@ -135,6 +136,17 @@ def test_what_was_changed_by_hand_is_seen_with_equal_inputs_and_put_back(scene: 
     assert healed is not None
     assert healed["phase"] == "Ready"
     assert healed["layout"] == outs["layout"]
+
+
+def test_a_node_timeout_that_was_changed_by_hand_is_seen_and_put_back(scene: Scene) -> None:
+    scene.publish()
+    outs = scene.create()
+    scene.fleet.ask(Member(1, 1), "CONFIG", "SET", "cluster-node-timeout", "9000")
+    inputs = scene.props()
+    assert TopologyProvider().diff("valkey/sessions", outs, inputs).changes is True
+    TopologyProvider().update("valkey/sessions", outs, inputs)
+    told = scene.fleet.ask(Member(1, 1), "CONFIG", "GET", "cluster-node-timeout")
+    assert told == ["cluster-node-timeout", str(NODE_TIMEOUT_MS)]
 
 
 def test_slots_that_nobody_serves_are_seen_again_and_again_until_they_are_put_back(scene: Scene) -> None:
