@@ -42,6 +42,6 @@ test: venv  ## the whole test suite; T=tests/unit runs a part of it
 
 constraints: venv  ## resolve the dependencies anew into constraints.txt and requirements.txt
 	.venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate \
-	  --no-header --extra dev pyproject.toml --output-file constraints.txt
+	  --no-header --extra dev --extra policy pyproject.toml --output-file constraints.txt
 	.venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate \
-	  --no-header --constraint constraints.txt pyproject.toml --output-file requirements.txt
+	  --no-header --extra policy --constraint constraints.txt pyproject.toml --output-file requirements.txt
