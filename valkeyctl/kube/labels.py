@@ -8,6 +8,8 @@ COMPONENT_LABEL = "app.kubernetes.io/component"
 PART_OF_LABEL = "app.kubernetes.io/part-of"
 MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
 SHARD_LABEL = "valkeyctl/shard"
+#: On a Pod: `primary` or `replica`, written by the Pod's own agent. For people and their selectors; nothing relies on it.
+ROLE_LABEL = "valkeyctl/role"
 #: `<organization>/<project>/<stack>/<instance>`, on every object of an instance.
 OWNER_ANNOTATION = "valkeyctl/owner"
 
@@ -46,3 +48,8 @@ def pod_host(instance: str, namespace: str, pod: str) -> str:
 def status_name(instance: str) -> str:
     """The status ConfigMap of an instance."""
     return f"{instance}-status"
+
+
+def declared_name(instance: str) -> str:
+    """The ConfigMap that tells the agents what an instance is to be."""
+    return f"{instance}-declared"
