@@ -11,11 +11,15 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from valkeyctl.dataplane.model import Endpoint
-from valkeyctl.dataplane.session import Command
 from valkeyctl.dataplane.slots import EMPTY, SlotSet, union
 from valkeyctl.dataplane.view import NodeView, Peer, ReplicaLink, Role
+
+if TYPE_CHECKING:
+    # The agent reads answers without valkey-py, which the session speaks with.
+    from valkeyctl.dataplane.session import Command
 
 WHO: Command = ("CLUSTER", "NODES")
 OBSERVATION: tuple[Command, ...] = (

@@ -15,8 +15,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-import yaml
-
 from valkeyctl.kube.errors import KubeconfigError
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -130,6 +128,10 @@ def _read(path: Path) -> str:
 
 
 def _parse(text: str, where: str, base: Path) -> dict[str, Any]:
+    import yaml  # noqa: PLC0415 - the agent has a service account, and no YAML reader
+
+    import yaml  # noqa: PLC0415 - agents speak with the API server without a kubeconfig, and have no such library
+
     try:
         document: object = yaml.safe_load(text)
     except yaml.YAMLError as error:
