@@ -1,0 +1,1 @@
+"""The agent, without servers and without Kubernetes."""
