@@ -19,7 +19,7 @@ class Log:
         self._lock = threading.Lock()
 
     def info(self, source: str, text: str, **facts: object) -> None:
-        """Something happened as it should. `source` is the part of the agent that tells, `facts` are for programs too."""
+        """Something happened as it should. `source` is the part that tells, `facts` are for programs too."""
         self._write("info", source, text, facts)
 
     def warning(self, source: str, text: str, **facts: object) -> None:
