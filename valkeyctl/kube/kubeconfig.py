@@ -128,8 +128,6 @@ def _read(path: Path) -> str:
 
 
 def _parse(text: str, where: str, base: Path) -> dict[str, Any]:
-    import yaml  # noqa: PLC0415 - the agent has a service account, and no YAML reader
-
     import yaml  # noqa: PLC0415 - agents speak with the API server without a kubeconfig, and have no such library
 
     try:
