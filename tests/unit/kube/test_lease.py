@@ -5,15 +5,27 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from tests.unit.kube.fake_api import FakeApi
 from valkeyctl.dataplane.errors import Interrupted
 from valkeyctl.kube.access import Api
-from valkeyctl.kube.errors import ApiError, LeaseHeld
+from valkeyctl.kube.errors import ApiError, ApiNotFound, LeaseHeld
 from valkeyctl.kube.holder import Holder, started_at, this_process
-from valkeyctl.kube.lease import HOLDER_ANNOTATION, Claim, Lease, Timing, acquire, hold
+from valkeyctl.kube.lease import (
+    HOLDER_ANNOTATION,
+    WISH_ANNOTATION,
+    AgentTurn,
+    Claim,
+    Lease,
+    Timing,
+    acquire,
+    ensure_lease,
+    hold,
+)
 
 PATH = "/apis/coordination.k8s.io/v1/namespaces/valkey/leases/sessions"
 OWNER = "acme/valkey/prod/sessions"
@@ -208,12 +220,21 @@ def test_one_that_was_deleted_stops_the_work(api: Api, fake: FakeApi) -> None:
 
 
 def test_one_that_cannot_be_renewed_stops_the_work_after_its_duration(api: Api, fake: FakeApi) -> None:
+    """Its duration counts from before the request that renewed it last, however slow the machine is."""
+    before = time.monotonic()
     lease = taken(api)
     fake.fault = lambda method, _path: 503 if method == "PUT" else None
-    began = time.monotonic()
+    refused_since = time.monotonic()
+    asked = list[float]()
+
+    def check() -> None:
+        asked.append(time.monotonic())
+        lease.check()
+
     with pytest.raises(Interrupted, match="could not be renewed for 1 s"):
-        _until_lost(lease)
-    assert 0.7 < time.monotonic() - began < 1.5
+        _until(check)
+    assert time.monotonic() >= before + FAST.duration_s
+    assert all(at < refused_since + FAST.duration_s for at in asked[:-1]), "none of those said no"
     fake.fault = lambda _method, _path: None
     lease.release()
 
@@ -238,6 +259,151 @@ def test_without_its_namespace_there_is_no_lease(api: Api, fake: FakeApi) -> Non
 
 
 def _until_lost(lease: Lease) -> None:
-    for _ in range(150):
-        lease.check()
+    _until(lease.check)
+
+
+def _until(check: Callable[[], None]) -> None:
+    for _ in range(500):
+        check()
         time.sleep(0.02)
+
+
+# --- agents ---------------------------------------------------------------------------------------------------------
+
+AGENTS = replace(FAST, duration_s=5)
+
+
+def turn(api: Api, pod: str = "sessions-s0-0") -> AgentTurn:
+    return AgentTurn(api, "valkey", "sessions", pod=pod, timing=AGENTS)
+
+
+def test_an_agent_takes_a_lease_that_up_made_and_leaves_its_owner(api: Api, fake: FakeApi) -> None:
+    ensure_lease(api, "valkey", "sessions", OWNER)
+    ensure_lease(api, "valkey", "sessions", "somebody else")
+    lease = turn(api).take(after_others=True)
+    assert lease is not None
+    lease.check()
+    assert "agent sessions-s0-0" in str(spec(fake)["holderIdentity"])
+    assert fake.objects[PATH]["metadata"]["annotations"]["valkeyctl/owner"] == OWNER
+    lease.release()
+    assert not spec(fake)["holderIdentity"]
+
+
+def test_an_agent_makes_no_lease(api: Api) -> None:
+    with pytest.raises(ApiNotFound):
+        turn(api).take(after_others=True)
+
+
+def test_an_agent_never_waits_for_a_holder_and_outlives_a_dead_one(api: Api, fake: FakeApi) -> None:
+    foreign(fake, duration_s=1)
+    mine = turn(api)
+    began = time.monotonic()
+    assert mine.take(after_others=True) is None
+    lease = None
+    while lease is None:
+        lease = mine.take(after_others=True)
+        time.sleep(0.02)
+    assert time.monotonic() - began >= 1.0
+    lease.release()
+
+
+def test_of_agents_that_look_in_turn_one_attends(api: Api, fake: FakeApi) -> None:
+    ensure_lease(api, "valkey", "sessions", OWNER)
+    one, other = turn(api), turn(api, "sessions-s1-0")
+
+    def attends(agent: AgentTurn) -> bool:
+        lease = agent.take(after_others=False)
+        if lease is not None:
+            lease.release()
+        return lease is not None
+
+    assert attends(other)
+    assert attends(one), "its first look: it doesn't know of the other's"
+    assert not attends(other), "another one has attended meanwhile"
+    assert attends(other), "and nobody has since"
+
+
+def test_an_agent_gives_way_to_an_up_that_wishes(api: Api, fake: FakeApi) -> None:
+    ensure_lease(api, "valkey", "sessions", OWNER)
+    agent = turn(api).take(after_others=True)
+    assert agent is not None
+    told, stopped = list[str](), list[str]()
+
+    def work() -> None:
+        while True:
+            try:
+                agent.check()
+            except Interrupted as error:
+                stopped.append(str(error))
+                agent.release()
+                return
+            time.sleep(0.01)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    lease = taken(api, told=told)
+    thread.join()
+    assert "gives way to" in stopped[0]
+    assert "up of prod" in stopped[0]
+    assert told[0].endswith("and was asked to give way")
+    assert spec(fake)["holderIdentity"] == lease.holder.identity
+    assert WISH_ANNOTATION not in fake.objects[PATH]["metadata"]["annotations"]
+    lease.check()
+    lease.release()
+
+
+def test_an_agent_leaves_a_lease_that_somebody_wishes_for(
+    api: Api, fake: FakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("valkeyctl.kube.lease.WISH_KEPT_S", 0.5)
+    ensure_lease(api, "valkey", "sessions", OWNER)
+    api.merge(PATH, {"metadata": {"annotations": {WISH_ANNOTATION: "ann@laptop"}}})
+    mine = turn(api)
+    began = time.monotonic()
+    assert mine.take(after_others=True) is None
+    lease = None
+    while lease is None:  # The wisher has died.
+        lease = mine.take(after_others=True)
+        time.sleep(0.02)
+    assert time.monotonic() - began >= 0.5
+    lease.check()
+    lease.release()
+
+
+def test_an_agent_that_does_not_stop_is_named_and_its_own_wish_is_no_sign_of_life(api: Api, fake: FakeApi) -> None:
+    ensure_lease(api, "valkey", "sessions", OWNER)
+    agent = turn(api).take(after_others=True)
+    assert agent is not None
+    with pytest.raises(LeaseHeld, match="agent sessions-s0-0"):
+        taken(api, timing=replace(FAST, agent_patience_s=0.5))
+    agent.release()
+    # A dead agent's Lease: nothing but our wish changes it, and it runs out.
+    ensure_lease(api, "valkey", "sessions", OWNER)
+    dead = this_process("agent sessions-s1-1")
+    dead = Holder(dead.user, dead.host, 1, dead.purpose, "another boot/1", "1", "abc")
+    fake.objects[PATH]["metadata"]["annotations"][HOLDER_ANNOTATION] = dead.as_json()
+    fake.objects[PATH]["spec"] = {"holderIdentity": dead.identity, "leaseDurationSeconds": 1}
+    began = time.monotonic()
+    lease = taken(api, timing=replace(FAST, agent_patience_s=0.2))
+    assert time.monotonic() - began >= 1.0
+    lease.release()
+
+
+def test_two_ups_never_wish(api: Api, fake: FakeApi) -> None:
+    lease = taken(api)
+    with pytest.raises(LeaseHeld):
+        taken(api, holder=this_process("up of staging"))
+    assert WISH_ANNOTATION not in fake.objects[PATH]["metadata"]["annotations"]
+    lease.check()
+    lease.release()
+
+
+def test_a_wish_that_comes_with_the_release_does_not_keep_it(api: Api, fake: FakeApi) -> None:
+    ensure_lease(api, "valkey", "sessions", OWNER)
+    mine = AgentTurn(api, "valkey", "sessions", pod="sessions-s0-0", timing=replace(AGENTS, heartbeat_s=60))
+    agent = mine.take(after_others=True)
+    assert agent is not None
+    api.merge(PATH, {"metadata": {"annotations": {WISH_ANNOTATION: "ann@laptop"}}})
+    agent.release()
+    assert not spec(fake)["holderIdentity"]
+    assert fake.objects[PATH]["metadata"]["annotations"][WISH_ANNOTATION] == "ann@laptop"
