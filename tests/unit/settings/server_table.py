@@ -1,16 +1,20 @@
-"""Asks real servers which settings they have and which values they take, and writes `components/server_settings.py`.
+"""Asks real servers which settings they have, which values they take, and which of them while they run.
 
-`python -m tests.unit.settings.server_table` writes it anew; a test compares it with what the servers say now.
-Nothing is taken from documentation: a server reads a file with one deliberately wrong value, and its complaint tells
-the kind of the setting, its range, or the words that it takes.
+`python -m tests.unit.settings.server_table` writes `components/server_settings.py` anew; a test compares it with what
+the servers say now. Nothing is taken from documentation: a server reads a file with one deliberately wrong value, and
+its complaint tells the kind of the setting, its range, or the words that it takes; and a running server is told every
+setting at the value that it has, which it refuses for those that only a start can change.
 """
 
+import contextlib
 import importlib.util
-import os
+import json
 import re
 import subprocess
 import tempfile
-from collections.abc import Mapping
+import time
+from collections.abc import Generator, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import valkey
@@ -22,7 +26,18 @@ WHEELS = {
 }
 # A server stops at the first line that it cannot use, so a line that nobody can use ends every question.
 _END = "no-such-setting-at-all"
+# What the asked server is started with, so that its value is no default.
+_OURS = frozenset({"port", "unixsocket", "dir"})
 _LOWEST, _HIGHEST = "-9223372036854775808", "9223372036854775807"
+
+
+@dataclass(frozen=True)
+class Table:
+    """A version line: name → kind; what can't be set while it runs; name → default of what can."""
+
+    kinds: Mapping[str, str]
+    start_only: frozenset[str]
+    defaults: Mapping[str, str]
 
 
 def server(line: str) -> Path:
@@ -34,31 +49,43 @@ def server(line: str) -> Path:
     return Path(folders[0]) / inside
 
 
-def ask(line: str) -> dict[str, str]:
-    """Name → kind of every setting that `CONFIG GET *` of a running server lists."""
+def ask(line: str) -> Table:
+    """All that a version line's table tells, from a running server and from what it says against wrong values."""
     binary = server(line)
-    with tempfile.TemporaryDirectory() as folder:
-        return {name: _kind(binary, folder, name) for name in _names(binary, folder)}
+    with tempfile.TemporaryDirectory() as folder, running(binary, folder) as client:
+        values = {str(name): str(value) for name, value in client.config_get("*").items()}
+        start_only = frozenset(name for name, value in values.items() if not _can_be_set(client, name, value))
+        kinds = {name: _kind(binary, folder, name) for name in sorted(values)}
+    defaults = {name: value for name, value in sorted(values.items()) if name not in start_only | _OURS}
+    return Table(kinds, start_only, defaults)
 
 
-def _names(binary: Path, folder: str) -> list[str]:
+@contextlib.contextmanager
+def running(binary: Path, folder: str) -> Generator[valkey.Valkey]:
+    """A client of a server that runs with its own defaults."""
     socket = str(Path(folder) / "s")
-    arguments = [str(binary), "--port", "0", "--unixsocket", socket, "--save", "", "--dir", folder]
-    process = subprocess.Popen(arguments, stdout=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        [str(binary), "--port", "0", "--unixsocket", socket, "--dir", folder], stdout=subprocess.DEVNULL
+    )
     try:
-        for _ in range(200):
+        for _ in range(500):
             if Path(socket).exists():
                 break
-            os.sched_yield()
-            subprocess.run(["sleep", "0.02"], check=True)
-        client = valkey.Valkey(unix_socket_path=socket)
-        try:
-            return sorted(name.decode() if isinstance(name, bytes) else name for name in client.config_get("*"))
-        finally:
-            client.close()
+            time.sleep(0.02)
+        with valkey.Valkey(unix_socket_path=socket, decode_responses=True) as client:
+            yield client
     finally:
-        process.terminate()
+        process.kill()
         process.wait(10)
+
+
+def _can_be_set(client: valkey.Valkey, name: str, value: str) -> bool:
+    """Whether the server takes a setting while it runs: it refuses some even at the value that they have."""
+    try:
+        client.execute_command("CONFIG", "SET", name, value)
+    except valkey.ResponseError:
+        return False
+    return True
 
 
 def _kind(binary: Path, folder: str, name: str) -> str:
@@ -99,11 +126,10 @@ def _complaint(binary: Path, folder: str, name: str, value: str) -> str | None:
     return None if _END in lines[at] else lines[at + 1]
 
 
-def render(tables: Mapping[str, Mapping[str, str]]) -> str:
+def render(tables: Mapping[str, Table]) -> str:
     """The text of the data module."""
-    shared = {
-        name: kind for name, kind in tables["8.1"].items() if all(table.get(name) == kind for table in tables.values())
-    }
+    kinds = {line: table.kinds for line, table in sorted(tables.items())}
+    defaults = {line: table.defaults for line, table in sorted(tables.items())}
     out = [
         '"""Which settings each version line of the server has, and which values they take. Generated, do not edit.',
         "",
@@ -113,22 +139,52 @@ def render(tables: Mapping[str, Mapping[str, str]]) -> str:
         '"""',
         "",
         "_ALL = {",
-        *_rows(shared, "    "),
+        *_rows(_shared(kinds), "    "),
         "}",
         "",
-        "SETTINGS: dict[str, dict[str, str]] = {",
+        *_by_line("SETTINGS", "_ALL", kinds),
+        '"""Version line → name → kind."""',
+        "",
+        "START_ONLY: dict[str, frozenset[str]] = {",
     ]
     for line, table in sorted(tables.items()):
-        own = {name: kind for name, kind in table.items() if name not in shared}
-        out += [f'    "{line}": {{', "        **_ALL,", *_rows(own, "        "), "    },"]
-    out += ["}", '"""Version line → name → kind."""', ""]
+        out += [f'    "{line}": frozenset(', "        {", *_listed(table.start_only, " " * 12), "        }", "    ),"]
+    out += [
+        "}",
+        '"""Version line → the settings that the server takes when it starts and refuses while it runs."""',
+        "",
+        "_DEFAULTS = {",
+        *_rows(_shared(defaults), "    "),
+        "}",
+        "",
+        *_by_line("DEFAULTS", "_DEFAULTS", defaults),
+        '"""Version line → name → value without a word in the file, of what can be set while the server runs."""',
+        "",
+    ]
     return "\n".join(out)
+
+
+def _shared(tables: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    first = next(iter(tables.values()))
+    return {name: text for name, text in first.items() if all(t.get(name) == text for t in tables.values())}
+
+
+def _by_line(name: str, shared: str, tables: Mapping[str, Mapping[str, str]]) -> list[str]:
+    out = [f"{name}: dict[str, dict[str, str]] = {{"]
+    for line, table in tables.items():
+        own = {key: text for key, text in table.items() if key not in _shared(tables)}
+        out += [f'    "{line}": {{', f"        **{shared},", *_rows(own, "        "), "    },"]
+    return [*out, "}"]
+
+
+def _listed(names: Iterable[str], indent: str) -> list[str]:
+    return [f'{indent}"{name}",' for name in sorted(names)]
 
 
 def _rows(table: Mapping[str, str], indent: str) -> list[str]:
     rows: list[str] = []
     for name, kind in sorted(table.items()):
-        row = f'{indent}"{name}": "{kind}",'
+        row = f'{indent}"{name}": {json.dumps(kind)},'
         # The formatter's way to break a long row.
         rows += [row] if len(row) <= 120 else [f'{indent}"{name}": (', f'{indent}    "{kind}"', f"{indent}),"]
     return rows

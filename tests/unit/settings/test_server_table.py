@@ -10,12 +10,13 @@ from components import ClusterArgs
 from components.config_files import server_file
 from components.owned import DIRECTIVES, owned_reason, owned_table
 from components.server_config import directive, value_problem
-from components.server_settings import SETTINGS
+from components.server_settings import DEFAULTS, SETTINGS, START_ONLY
 from components.versions import RELEASES
-from tests.unit.settings.server_table import WHEELS, ask, render, server
+from tests.unit.settings.server_table import WHEELS, Table, ask, render, server
 
 # Old words of the wire, which are understood but not offered here.
 WIRE_DEFAULTS = {"client-output-buffer-limit"}
+TABLES = {line: Table(SETTINGS[line], START_ONLY[line], DEFAULTS[line]) for line in SETTINGS}
 
 
 def test_there_is_a_server_for_each_version_line() -> None:
@@ -24,12 +25,12 @@ def test_there_is_a_server_for_each_version_line() -> None:
 
 @pytest.mark.parametrize("line", WHEELS)
 def test_table_is_what_the_server_says(line: str) -> None:
-    assert ask(line) == SETTINGS[line]
+    assert ask(line) == TABLES[line]
 
 
 def test_file_is_what_its_writer_writes() -> None:
     source = Path(__file__).parents[3] / "components" / "server_settings.py"
-    assert source.read_text() == render(SETTINGS)
+    assert source.read_text() == render(TABLES)
 
 
 @pytest.mark.parametrize("line", WHEELS)
