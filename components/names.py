@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from valkeyctl.dataplane.model import MAX_SHARDS
-from valkeyctl.kube.labels import status_name, workload_name
+from valkeyctl.kube.labels import declared_name, status_name, workload_name
 
 #: The controller labels Pods with `<statefulset>-<10 characters of a hash>`, and a label has at most 63 characters.
 MAX_WORKLOAD_NAME = 52
@@ -54,6 +54,16 @@ class Names:
         """The ConfigMap that tells the status; the lifecycle writes it."""
         return status_name(self.instance)
 
+    @property
+    def declared(self) -> str:
+        """The ConfigMap that tells the agents what is declared; the lifecycle writes it."""
+        return declared_name(self.instance)
+
+    @property
+    def agent(self) -> str:
+        """The agents' account, its Role and the binding of the two, and the ConfigMap with the agent's code."""
+        return f"{self.instance}-agent"
+
     def workload(self, shard: int) -> str:
         """The StatefulSet of a shard."""
         return workload_name(self.instance, shard)
@@ -64,7 +74,7 @@ class Names:
 
     def fixed(self) -> Iterator[str]:
         """Every name that the instance has or may grow to have, Pods and claims left out (they follow)."""
-        yield from (self.service, self.headless, self.config_map, self.secret, self.status)
+        yield from (self.service, self.headless, self.config_map, self.secret, self.agent, self.status, self.declared)
         yield from (self.workload(shard) for shard in range(MAX_SHARDS))
 
 

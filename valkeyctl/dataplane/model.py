@@ -62,6 +62,13 @@ class Spec:
     `node_timeout_ms` is the `cluster-node-timeout` that the servers are configured with. When it is known, a new
     cluster serves at once, where it otherwise waits for that time (at most 5 s), and a timeout that was changed live is
     set back. None leaves it alone.
+
+    `persistent` says that the members have volumes: empty disks on every one of them are then no fresh start but a
+    loss, where without volumes it is what is left when all Pods have gone.
+
+    `takeover_after_s` is a person's consent, given beforehand, to what is left when a majority of the primaries is gone
+    for good, or has been silent for so many seconds: the best copy of each lost shard takes over without an election.
+    Whoever is silent may be alive elsewhere and serve; what it took since is lost then. None: never.
     """
 
     instance: str
@@ -72,6 +79,8 @@ class Spec:
     formed: bool = False
     accept_data_loss: bool = False
     node_timeout_ms: int | None = None
+    persistent: bool = False
+    takeover_after_s: float | None = None
 
     def __post_init__(self) -> None:
         if not 1 <= self.shards <= MAX_SHARDS:

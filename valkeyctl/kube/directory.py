@@ -39,34 +39,43 @@ class Directory:
         return self.api.items(path, {"labelSelector": selector(self.instance)})
 
     def member_of(self, pod: Object) -> Member | None:
-        """The member that a Pod is; None where only its labels look like one.
-
-        The name must fit, and the controller be that shard's StatefulSet: a Pod of another instance that carries our
-        labels is never spoken to (reports C1, C2).
-        """
-        name = str(pod["metadata"]["name"])
-        member = member_of_host(self.instance, name)
-        if member is None or name != f"{self.instance}-{member}":
-            return None
-        owners = pod["metadata"].get("ownerReferences") or []
-        wanted = ("StatefulSet", workload_name(self.instance, member.shard))
-        return member if any((o.get("kind"), o.get("name")) == wanted and o.get("controller") for o in owners) else None
+        """See `member_of`."""
+        return member_of(pod, self.instance)
 
     def _endpoint(self, pod: Object) -> Endpoint | None:
-        member = self.member_of(pod)
-        status = pod.get("status") or {}
-        address = status.get("podIP")
-        if member is None or not address or pod["metadata"].get("deletionTimestamp") or not _runs(status):
-            return None
-        name = str(pod["metadata"]["name"])
-        return Endpoint(
-            member=member,
-            pod=name,
-            host=pod_host(self.instance, self.namespace, name),
-            address=str(address),
-            port=self.port,
-            bus_port=self.port + 10000,
-        )
+        found = endpoint_of(pod, self.namespace, self.instance, self.port)
+        return found if _runs(pod.get("status") or {}) else None
+
+
+def member_of(pod: Object, instance: str) -> Member | None:
+    """The member that a Pod is; None where only its labels or its name look like one.
+
+    The name must fit, and the controller be that shard's StatefulSet: a Pod of another instance that carries our
+    labels is never spoken to (reports C1, C2).
+    """
+    name = str(pod["metadata"]["name"])
+    member = member_of_host(instance, name)
+    if member is None or name != f"{instance}-{member}":
+        return None
+    owners = pod["metadata"].get("ownerReferences") or []
+    wanted = ("StatefulSet", workload_name(instance, member.shard))
+    return member if any((o.get("kind"), o.get("name")) == wanted and o.get("controller") for o in owners) else None
+
+
+def endpoint_of(pod: Object, namespace: str, instance: str, port: int) -> Endpoint | None:
+    """Where a Pod's member is; None for a Pod that is none of ours, has no address yet, or is about to go."""
+    member, address = member_of(pod, instance), (pod.get("status") or {}).get("podIP")
+    if member is None or not address or pod["metadata"].get("deletionTimestamp"):
+        return None
+    name = str(pod["metadata"]["name"])
+    return Endpoint(
+        member=member,
+        pod=name,
+        host=pod_host(instance, namespace, name),
+        address=str(address),
+        port=port,
+        bus_port=port + 10000,
+    )
 
 
 def _runs(status: Object) -> bool:

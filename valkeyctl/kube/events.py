@@ -1,6 +1,7 @@
 """Kubernetes Events on an instance's StatefulSets: what was done, also when an `up` fails.
 
-The name of an event is made from what it says: saying the same again raises a count, and adds no object.
+The name of an event is made from what it says: saying the same again raises a count, and adds no object. An agent may
+only create events (no right on them can be granted by name); its events bear the time in their names.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import datetime
 import hashlib
 import re
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -25,12 +27,16 @@ _SHARD = re.compile(r"\bs(\d{1,3})(?:-\d+)?\b")
 
 @dataclass
 class Recorder:
-    """Writes events of one instance. Never raises: what cannot be told must not stop what is being done."""
+    """Writes events of one instance. Never raises: what cannot be told must not stop what is being done.
+
+    `create_only`: may not read or change events that are there.
+    """
 
     api: Api
     namespace: str
     instance: str
     workloads: Sequence[Object]
+    create_only: bool = False
     written: int = 0
     failed: str = ""
     _known: dict[str, Object] = field(default_factory=dict[str, "Object"])
@@ -55,18 +61,18 @@ class Recorder:
                 continue
             self.written += 1
             try:
-                record(self.api, workload, kind=kind, reason=reason, message=message)
+                record(self.api, workload, kind=kind, reason=reason, message=message, create_only=self.create_only)
             except KubeError as error:
                 self.failed = str(error)
 
 
-def record(api: Api, about: Object, *, kind: str, reason: str, message: str) -> None:
+def record(api: Api, about: Object, *, kind: str, reason: str, message: str, create_only: bool = False) -> None:
     """Writes one event on an object, or raises the count of the same one. Errors: those of the API."""
     metadata = about["metadata"]
     namespace = str(metadata["namespace"])
     text = message[:1000]
     mark = hashlib.sha256(f"{metadata['uid']} {kind} {reason} {text}".encode()).hexdigest()[:16]
-    name = f"{metadata['name']}.{mark}"
+    name = f"{metadata['name']}.{mark}" + (f".{time.time_ns() // 1_000_000:x}" if create_only else "")
     collection = path_of("v1", "events", namespace)
     now = datetime.datetime.now(tz=datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     body: Object = {
@@ -93,6 +99,8 @@ def record(api: Api, about: Object, *, kind: str, reason: str, message: str) -> 
     try:
         api.create(collection, body)
     except ApiConflict:
+        if create_only:
+            return  # Two of one millisecond say the same.
         path = f"{collection}/{name}"
         known = api.find(path)
         if known is not None:

@@ -8,7 +8,7 @@ COMPONENT_LABEL = "app.kubernetes.io/component"
 PART_OF_LABEL = "app.kubernetes.io/part-of"
 MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
 SHARD_LABEL = "valkeyctl/shard"
-#: On a Pod: `primary` or `replica`, written by the Pod's own agent. For people and their selectors; nothing relies on it.
+#: On a Pod: `primary` or `replica`, written by the Pod's own agent. For people; nothing relies on it.
 ROLE_LABEL = "valkeyctl/role"
 #: `<organization>/<project>/<stack>/<instance>`, on every object of an instance.
 OWNER_ANNOTATION = "valkeyctl/owner"

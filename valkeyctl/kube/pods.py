@@ -9,7 +9,9 @@ from typing import Any
 from valkeyctl.dataplane import Condition, Member, Status
 from valkeyctl.kube.access import Object, path_of
 from valkeyctl.kube.directory import Directory
+from valkeyctl.kube.errors import ApiForbidden
 from valkeyctl.kube.labels import workload_name
+from valkeyctl.kube.named_directory import NamedDirectory
 
 #: Waiting reasons that no waiting heals: somebody has to correct the image, the Secret or the configuration.
 STUCK_REASONS = frozenset(
@@ -54,7 +56,7 @@ class PodFacts:
         return self.reason in STUCK_REASONS
 
 
-def pod_facts(directory: Directory, members: Iterable[Member]) -> list[PodFacts]:
+def pod_facts(directory: Directory | NamedDirectory, members: Iterable[Member]) -> list[PodFacts]:
     """The facts of the given members, in their order. Errors: those of the API."""
     pods = {directory.member_of(pod): pod for pod in directory.pods()}
     workloads = {str(w["metadata"]["name"]): w for w in directory.workloads()}
@@ -127,15 +129,21 @@ def _condition(kind: str, failing: Sequence[PodFacts], fallback: str) -> Conditi
     return Condition(kind, Status.FALSE, first, "; ".join(lines[:6]) + ("; …" if len(lines) > 6 else ""))
 
 
-def _absent(directory: Directory, member: Member, reason: str, message: str) -> PodFacts:
+def _absent(directory: Directory | NamedDirectory, member: Member, reason: str, message: str) -> PodFacts:
     return PodFacts(member, f"{directory.instance}-{member}", "Absent", reason=reason, message=message)
 
 
-def _creation_error(directory: Directory, workload: str) -> str:
-    """Why the StatefulSet's controller cannot create Pods: only its events tell (quota, Pod Security, a webhook)."""
+def _creation_error(directory: Directory | NamedDirectory, workload: str) -> str:
+    """Why the StatefulSet's controller cannot create Pods: only its events tell (quota, Pod Security, a webhook).
+
+    "" also for who may not read events, as agents.
+    """
     path = path_of("v1", "events", directory.namespace)
     query = {"fieldSelector": f"involvedObject.kind=StatefulSet,involvedObject.name={workload},reason=FailedCreate"}
-    events = sorted(directory.api.items(path, query), key=lambda e: str(e.get("lastTimestamp") or ""))
+    try:
+        events = sorted(directory.api.items(path, query), key=lambda e: str(e.get("lastTimestamp") or ""))
+    except ApiForbidden:
+        return ""
     return _line(events[-1].get("message")) if events else ""
 
 

@@ -15,8 +15,9 @@ from typing import Any
 
 from valkeyctl.dataplane import Condition, Status
 from valkeyctl.kube.access import Api, Object, path_of
+from valkeyctl.kube.declared import remove_declared
 from valkeyctl.kube.errors import ApiConflict, ApiNotFound
-from valkeyctl.kube.labels import OWNER_ANNOTATION, instance_labels, status_name
+from valkeyctl.kube.labels import OWNER_ANNOTATION, declared_name, instance_labels, status_name
 
 _DONE_KEPT = 100
 
@@ -38,7 +39,10 @@ class Declared:
 
 @dataclass(frozen=True)
 class InstanceStatus:
-    """What was last seen. `formed`: the instance was Ready once. `failure`: why the last converge ended, if badly."""
+    """What was last seen. `formed`: the instance was Ready once. `failure`: why the last converge ended, if badly.
+
+    `observer`: who saw it, "up of acme/valkey/prod" or "agent sessions-s0-0".
+    """
 
     phase: str
     conditions: Sequence[Condition] = ()
@@ -51,6 +55,7 @@ class InstanceStatus:
     destroying: bool = False
     declared: Declared | None = None
     observed_at: str = ""
+    observer: str = ""
     owner: str = ""
 
 
@@ -65,18 +70,42 @@ def write_status(api: Api, namespace: str, instance: str, owner: str, status: In
     _put(api, namespace, instance, owner, render_status(status))
 
 
+def ensure_status(api: Api, namespace: str, instance: str, owner: str) -> None:
+    """Makes the status ConfigMap, empty, where there is none: agents may write into it and not make it. Idempotent."""
+    _put(api, namespace, instance, owner, {})
+
+
+def write_seen(api: Api, namespace: str, instance: str, status: InstanceStatus) -> None:
+    """Writes what an agent saw: of the status only what an observation tells.
+
+    What is `up`'s to say stays as it is: what is declared, and that the instance goes. That it was formed is said and
+    never taken back. Errors: those of the API; ApiNotFound where there is no status.
+    """
+    seen = {key: value for key, value in render_status(status).items() if key not in ("declared", "destroying")}
+    if not status.formed:
+        seen.pop("formed")
+    api.merge(path_of("v1", "configmaps", namespace, status_name(instance)), {"data": seen})
+
+
 def mark_destroying(api: Api, namespace: str, instance: str, owner: str) -> None:
-    """Says that the whole instance goes, so that its guards let go. No-op without namespace, or under another owner."""
+    """Says that the whole instance goes, so that its guards let go and no agent heals what is being destroyed.
+
+    No-op without namespace, or under another owner.
+    """
     known = api.find(path_of("v1", "configmaps", namespace, status_name(instance)))
     if known is not None and parse_status(known).owner not in ("", owner):
         return
+    remove_declared(api, namespace, instance, owner)
     with suppress(ApiNotFound):
         _put(api, namespace, instance, owner, {"destroying": "true", "observedAt": _now()})
 
 
 def remove_traces(api: Api, namespace: str, instance: str, owners: Collection[str]) -> None:
-    """Deletes what the lifecycle wrote for an instance: status ConfigMap and Lease, if they are one of the owners'."""
+    """Deletes what the lifecycle wrote for an instance: its two ConfigMaps and its Lease, if one of the owners' is on
+    them.
+    """
     for version, plural, name in (
+        ("v1", "configmaps", declared_name(instance)),
         ("v1", "configmaps", status_name(instance)),
         ("coordination.k8s.io/v1", "leases", instance),
     ):
@@ -101,6 +130,7 @@ def render_status(status: InstanceStatus) -> dict[str, str | None]:
         "destroying": "true" if status.destroying else None,
         "declared": None if declared is None else _json(_declared(declared)),
         "observedAt": status.observed_at or _now(),
+        "observer": status.observer or None,
     }
 
 
@@ -132,6 +162,7 @@ def parse_status(known: Object) -> InstanceStatus:
             tls=bool(declared.get("tls")),
         ),
         observed_at=data.get("observedAt", ""),
+        observer=data.get("observer", ""),
         owner=str((known["metadata"].get("annotations") or {}).get(OWNER_ANNOTATION) or ""),
     )
 
@@ -139,7 +170,7 @@ def parse_status(known: Object) -> InstanceStatus:
 def _put(api: Api, namespace: str, instance: str, owner: str, data: Mapping[str, str | None]) -> None:
     collection = path_of("v1", "configmaps", namespace)
     metadata: Object = {"labels": instance_labels(instance), "annotations": {OWNER_ANNOTATION: owner}}
-    patch: Object = {"metadata": metadata, "data": dict(data)}
+    patch: Object = {"metadata": metadata, **({"data": dict(data)} if data else {})}
     path = f"{collection}/{status_name(instance)}"
     try:
         api.merge(path, patch)
