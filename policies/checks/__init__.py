@@ -1,0 +1,1 @@
+"""What the rules look for: pure functions from resources to findings, one module for each subject."""

@@ -1,0 +1,158 @@
+"""The Pods of a resource, whatever kind of workload it is: template, containers, server, files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .model import UNKNOWN, Resource
+from .reading import arguments, at, directives, image, is_vague, items, text
+
+_TEMPLATES: Mapping[str, tuple[str, ...]] = {
+    "StatefulSet": ("spec", "template"),
+    "Deployment": ("spec", "template"),
+    "DaemonSet": ("spec", "template"),
+    "ReplicaSet": ("spec", "template"),
+    "Job": ("spec", "template"),
+    "CronJob": ("spec", "jobTemplate", "spec", "template"),
+    "Pod": (),
+}
+SERVER = "server"
+INSTANCE_LABEL = "app.kubernetes.io/instance"
+
+
+@dataclass(frozen=True)
+class Container:
+    """A container and how to call it. `sidecar`: an init container that goes on beside the others."""
+
+    where: str
+    spec: Any
+    init: bool = False
+
+    @property
+    def sidecar(self) -> bool:
+        """Whether it runs as long as the Pod does, though it stands among the init containers."""
+        return self.init and at(self.spec, "restartPolicy") == "Always"
+
+
+def pod(resource: Resource) -> Any:
+    """The Pod template (for a Pod: itself); None where the resource has none, UNKNOWN where it isn't known."""
+    path = _TEMPLATES.get(resource.kind)
+    if path is None or not resource.is_kubernetes:
+        return None
+    # Before it exists, a resource may have no outputs at all: then its Pods are unknown, not missing.
+    template = at(resource.props, *path) if path else resource.props
+    return UNKNOWN if template is None else template
+
+
+def pod_spec(resource: Resource) -> Any:
+    """The Pod's spec; None and UNKNOWN as in `pod`."""
+    template = pod(resource)
+    return None if template is None else UNKNOWN if template is UNKNOWN else at(template, "spec")
+
+
+def pod_labels(resource: Resource) -> Any:
+    """The labels of the resource's Pods."""
+    return at(pod(resource), "metadata", "labels")
+
+
+def containers(resource: Resource) -> list[Container]:
+    """All known containers of its Pods, init containers first, as they start."""
+    spec = pod_spec(resource)
+    found: list[Container] = []
+    for field, init in (("initContainers", True), ("containers", False)):
+        for number, container in enumerate(items(at(spec, field))):
+            name = text(at(container, "name")) or f"{field}[{number}]"
+            kind = "init container" if init and at(container, "restartPolicy") != "Always" else "container"
+            found.append(Container(f"{kind} {name}", container, init))
+    return found
+
+
+def server_of(resource: Resource) -> Any:
+    """The container that runs a Valkey server or a Sentinel; None where there is none."""
+    running = [c for c in containers(resource) if not c.init]
+    named = (c for c in running if text(at(c.spec, "name")) in (SERVER, "sentinel", "valkey"))
+    by_image = (c for c in running if image(text(at(c.spec, "image"))).last.startswith("valkey"))
+    found = next(named, None) or next(by_image, None)
+    return found.spec if found else None
+
+
+def command_of(container: Any) -> list[str]:
+    """Command and arguments, as far as they are known."""
+    return [str(word) for field in ("command", "args") for word in items(at(container, field))]
+
+
+def is_sentinel(resource: Resource) -> bool:
+    """Whether its Pods are Sentinels."""
+    words = command_of(server_of(resource))
+    labelled = at(pod_labels(resource), "app.kubernetes.io/component") == "sentinel"
+    return labelled or "--sentinel" in words or any(word.endswith("valkey-sentinel") for word in words[:1])
+
+
+def servers(resources: Sequence[Resource]) -> Iterator[Resource]:
+    """The workloads of data servers: what runs Valkey and isn't a Sentinel."""
+    for resource in resources:
+        if server_of(resource) is not None and not is_sentinel(resource):
+            yield resource
+
+
+def namespace_of(resource: Resource) -> Any:
+    """Its namespace; UNKNOWN also where it is left to the provider."""
+    namespace = at(resource.props, "metadata", "namespace")
+    return UNKNOWN if namespace is None else namespace
+
+
+def same_namespace(one: Resource, other: Resource) -> bool:
+    """Whether both are, or may be, in one namespace."""
+    places = (namespace_of(one), namespace_of(other))
+    return UNKNOWN in places or places[0] == places[1]
+
+
+def by_instance(workloads: Iterator[Resource]) -> list[Resource]:
+    """One workload for each instance: what is wrong with an instance as a whole is told once, not for each shard."""
+    first: dict[Any, Resource] = {}
+    for workload in workloads:
+        instance = at(pod_labels(workload), INSTANCE_LABEL)
+        key = workload.urn if not isinstance(instance, str) else (str(namespace_of(workload)), instance)
+        first.setdefault(key, workload)
+    return list(first.values())
+
+
+def configuration(workload: Resource, resources: Sequence[Resource]) -> dict[str, list[str]] | None:
+    """The server's settings, as its command line and the ConfigMaps that its Pods mount tell them; later ones hold.
+
+    None where not all of them are known: a ConfigMap that isn't the program's, or isn't known yet.
+    """
+    spec = pod_spec(workload)
+    if is_vague(at(spec, "volumes")) or is_vague(command_of(server_of(workload))):
+        return None
+    settings: dict[str, list[str]] = {}
+    for name in _mounted(spec):
+        data = _data(name, workload, resources)
+        if data is None:
+            return None
+        for file, content in data.items():
+            if file.endswith(".conf"):
+                settings |= dict(directives(content))
+    return settings | dict(arguments(command_of(server_of(workload))))
+
+
+def _mounted(spec: Any) -> Iterator[str]:
+    for volume in items(at(spec, "volumes")):
+        sources = [at(volume, "configMap", "name")]
+        sources += [at(source, "configMap", "name") for source in items(at(volume, "projected", "sources"))]
+        yield from (name for name in sources if isinstance(name, str))
+
+
+def _data(name: str, workload: Resource, resources: Sequence[Resource]) -> Mapping[str, str] | None:
+    for resource in resources:
+        if resource.kind == "ConfigMap" and resource.is_kubernetes and same_namespace(resource, workload):
+            called = at(resource.props, "metadata", "name") or resource.name
+            data = at(resource.props, "data")
+            if called == name:
+                # A ConfigMap without text has nothing to say (it may hold a program); an unknown one may say anything.
+                binary = at(resource.props, "binaryData")
+                missing = data is None and binary is None
+                return None if missing or is_vague(data) else {str(k): text(v) for k, v in (data or {}).items()}
+    return None
