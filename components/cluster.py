@@ -16,7 +16,7 @@ from valkeyctl.lifecycle import Password, Prepare, ShardGuard, Topology
 
 from . import claims, rules, statefulset
 from .args import ClusterArgs, SecretKey
-from .config_files import config_data, node_timeout_ms, start_hash
+from .config_files import config_data, node_timeout_ms, settings_input, start_hash
 from .disruption import budget_spec
 from .labels import NO_WAIT, Identity
 from .names import Names, instance_name_problem
@@ -263,6 +263,7 @@ class ValkeyCluster(pulumi.ComponentResource):
             timeout_s=args.timeout_s,
             allow_data_loss=args.allow_data_loss,
             node_timeout_ms=node_timeout_ms(args),
+            settings=settings_input(args),
             workload_revision=self._revision(),
             opts=self._below(prepare, *shards),
         )

@@ -1,16 +1,21 @@
-"""The files of an instance's ConfigMap: valkey.conf and the scripts. All Pods of the instance share them."""
+"""The files of an instance's ConfigMap: the server's settings and the scripts. All Pods of the instance share them."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
 
+from valkeyctl.agent.kept import BASE, DEFAULTS, LIVE
+
 from .args import ClusterSettings
 from .memory import default_maxmemory
+from .owned import owned_reason
 from .quantity import size_bytes
-from .server_config import directive
-from .versions import version_of
+from .server_config import WIRE_WORDS, directive
+from .server_values import canonical
+from .versions import defaults_of, settings_of, start_only_of, version_is_known, version_of
 
 SCRIPTS = ("start.sh", "probe.sh", "cli.sh")
 DATA_DIR = "/data"
@@ -25,29 +30,75 @@ NODE_TIMEOUT_MS = 5000
 def config_data(args: ClusterSettings) -> dict[str, str]:
     """The ConfigMap's data: file name → text."""
     here = Path(__file__).parent
-    return {"valkey.conf": server_file(args), **{name: (here / name).read_text() for name in SCRIPTS}}
+    return {
+        BASE: base_file(args),
+        LIVE: live_file(args),
+        DEFAULTS: json.dumps(_server_defaults(args), sort_keys=True),
+        **{name: (here / name).read_text() for name in SCRIPTS},
+    }
 
 
 def start_hash(data: Mapping[str, str]) -> str:
     """Changes when a server has to be started anew to have the files in effect.
 
-    Probes read their script on each run, so they aren't part of it.
+    Settings that the agents apply to running servers aren't part of it, nor is the script of the probes, which is read
+    on each run.
     """
-    read_at_start = "\0".join(data[name] for name in ("valkey.conf", "start.sh"))
+    read_at_start = "\0".join(data[name] for name in (BASE, "start.sh"))
     return sha256(read_at_start.encode()).hexdigest()[:16]
 
 
-def server_file(args: ClusterSettings) -> str:
-    """valkey.conf. What the component owns comes last: where a setting stands twice, the last one holds."""
+def base_file(args: ClusterSettings) -> str:
+    """What takes a start of the server. What the component owns comes last: of two lines the last one holds."""
+    return _file(_of(args, live=False), _owned_at_start(), "Pods are replaced when this changes.")
+
+
+def live_file(args: ClusterSettings) -> str:
+    """What a server takes while it runs: the agents apply it at once, and no Pod is replaced."""
+    return _file(_of(args, live=True), _owned_live(args), "Running servers are told when this changes.")
+
+
+def settings_input(args: ClusterSettings) -> dict[str, dict[str, str]]:
+    """The settings as a preview shows them: `live` are applied to running servers, `restart` replace Pods.
+
+    Values are as the server tells them. None is secret: passwords are refused in the stack config.
+    """
+    return {"live": {**_of(args, live=True), **_owned_live(args)}, "restart": _of(args, live=False)}
+
+
+def _file(chosen: Mapping[str, str], owned: Mapping[str, str], how: str) -> str:
     lines = [
         "# Written by Pulumi from the stack config. Changes by hand are lost.",
-        *(directive(name, value) for name, value in sorted(_chosen(args).items())),
+        f"# {how}",
+        *(directive(name, value) for name, value in chosen.items()),
         "",
         "# Owned: what the topology, the probes and the Pod rely on.",
-        *(directive(name, value) for name, value in _owned(args).items()),
+        *(directive(name, value) for name, value in owned.items()),
         "",
     ]
     return "\n".join(lines)
+
+
+def _of(args: ClusterSettings, *, live: bool) -> dict[str, str]:
+    """Our defaults, and over them what the stack config says: those that a running server takes, or the others."""
+    kinds, start_only = settings_of(args.server_image), start_only_of(args.server_image)
+    defaults = defaults_of(args.server_image)
+    return {
+        name: canonical(name, value, kind=kinds[name], defaults=defaults)
+        for name, value in sorted(_chosen(args).items())
+        if (name not in start_only) is live
+    }
+
+
+def _server_defaults(args: ClusterSettings) -> dict[str, str]:
+    """What a setting goes back to that is taken out of the stack config; none where the image tells no version."""
+    if not version_is_known(args.server_image):
+        return {}
+    return {
+        name: value
+        for name, value in defaults_of(args.server_image).items()
+        if not owned_reason(name) and name not in WIRE_WORDS
+    }
 
 
 def node_timeout_ms(args: ClusterSettings) -> int:
@@ -76,8 +127,8 @@ def _defaults(args: ClusterSettings) -> dict[str, str]:
     return defaults
 
 
-def _owned(args: ClusterSettings) -> dict[str, str]:
-    owned = {
+def _owned_at_start() -> dict[str, str]:
+    return {
         "port": str(CLIENT_PORT),
         "bind": "* -::*",
         "protected-mode": "no",
@@ -88,6 +139,11 @@ def _owned(args: ClusterSettings) -> dict[str, str]:
         "pidfile": "",
         "cluster-enabled": "yes",
         "cluster-config-file": "nodes.conf",
+    }
+
+
+def _owned_live(args: ClusterSettings) -> dict[str, str]:
+    owned = {
         # Else a drained primary turns into a replica of the node that took its last slot.
         "cluster-allow-replica-migration": "no",
         "cluster-replica-no-failover": "no",

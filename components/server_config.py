@@ -18,7 +18,7 @@ _EVENTS = "Ag$lshzxeKEtmdn"
 SEVERAL_WORDS = frozenset({"bind", "save", "client-output-buffer-limit", "latency-tracking-info-percentiles"})
 
 #: The server's old names of settings that it has under new ones too. One name for one thing, here.
-_WIRE_WORDS = {
+WIRE_WORDS = {
     "masterauth": "primaryauth",
     "masteruser": "primaryuser",
     "slaveof": "replicaof",
@@ -61,13 +61,13 @@ def check(config: Mapping[str, str], settings: Mapping[str, str], server: str) -
     `settings` is what the server has (name → kind), `server` how to call it ("Valkey 9.1").
     """
     for name, value in config.items():
-        reason = owned_reason(_WIRE_WORDS.get(name, name))
+        reason = owned_reason(WIRE_WORDS.get(name, name))
         if reason:
             yield Problem((name,), value, f"is set by the component: {reason}")
         elif name not in settings:
             yield Problem((name,), value, _unknown(name, settings, server))
-        elif name in _WIRE_WORDS:
-            yield Problem((name,), value, f"call it {_WIRE_WORDS[name]}")
+        elif name in WIRE_WORDS:
+            yield Problem((name,), value, f"call it {WIRE_WORDS[name]}")
         elif problem := value_problem(name, settings[name], value):
             yield Problem((name,), value, problem)
 
@@ -109,7 +109,7 @@ def _text(value: object) -> str | None:
 
 def _unknown(name: str, settings: Mapping[str, str], server: str) -> str:
     # Owned ones too: whoever misspelt one is led to the reason why it can't be set.
-    offered = [name for name in (*settings, *DIRECTIVES) if name not in _WIRE_WORDS]
+    offered = [name for name in (*settings, *DIRECTIVES) if name not in WIRE_WORDS]
     return f"{server} has no such setting{nearest(name, offered)}"
 
 

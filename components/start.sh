@@ -24,7 +24,7 @@ cat "$secret" >"$run/password"
 escaped=$(od -An -v -tx1 "$secret" | tr -d ' \n' | sed 's/../\\x&/g')
 
 {
-  printf 'include "%s"\n' "$config"
+  printf 'include "%s"\n' "$config" "${config%/*}/live.conf"
   printf 'requirepass "%s"\n' "$escaped"
   # Peers have the same password: this server signs in to the primary that it copies.
   printf 'primaryauth "%s"\n' "$escaped"

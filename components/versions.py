@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from .server_settings import SETTINGS
+from .server_settings import DEFAULTS, SETTINGS, START_ONLY
 
 REPOSITORY = "valkey/valkey"
 #: Version line → the release that is run when the line is asked for. The newest line is the default.
@@ -22,13 +22,21 @@ _REFERENCE = re.compile(
 )
 
 
-def image_problem(image: str) -> str:
-    """Why `image` can't be used; "" when it can, as far as a reference tells."""
+def reference_problem(image: str, like: str) -> str:
+    """Why `image` names no image for good; "" when it does. `like`: an example, with a tag."""
     match = _REFERENCE.fullmatch(image)
     if not match:
-        return "not an image reference; written like valkey/valkey:9.1.2"
+        return f"not an image reference; written like {like}"
     if not match["tag"] and not match["digest"]:
-        return f"names no tag and no digest, so it would mean another version tomorrow; write {image}:9.1.2"
+        tag = like.rpartition(":")[2]
+        return f"names no tag and no digest, so it would mean another version tomorrow; write {image}:{tag}"
+    return ""
+
+
+def image_problem(image: str) -> str:
+    """Why `image` can't be used; "" when it can, as far as a reference tells."""
+    if problem := reference_problem(image, f"{REPOSITORY}:{RELEASES[DEFAULT_LINE]}"):
+        return problem
     version = version_of(image)
     if version and version < OLDEST:
         return f"Valkey before {OLDEST[0]}.{OLDEST[1]} isn't supported; the versions are {_lines()}"
@@ -60,14 +68,27 @@ def settings_of(image: str) -> dict[str, str]:
     Where its version is not one that was asked, those of all known lines together: refusing what a server may well have
     would be worse than finding out when it starts.
     """
-    version = version_of(image)
-    known = SETTINGS.get(f"{version[0]}.{version[1]}") if version else None
-    if known is not None:
-        return known
-    together: dict[str, str] = {}
-    for line in sorted(SETTINGS, key=_numbers):
-        together |= SETTINGS[line]
-    return together
+    return _of_line(SETTINGS, image)
+
+
+def start_only_of(image: str) -> frozenset[str]:
+    """The settings that the image's server refuses while it runs.
+
+    Where its version is not one that was asked, those of all known lines: a Pod that is replaced without need is better
+    than a setting that is never in effect.
+    """
+    line = _line_of(image)
+    return START_ONLY[line] if line in START_ONLY else frozenset[str]().union(*START_ONLY.values())
+
+
+def defaults_of(image: str) -> dict[str, str]:
+    """Name → default of the settings that can be changed while the image's server runs; see `settings_of`."""
+    return _of_line(DEFAULTS, image)
+
+
+def version_is_known(image: str) -> bool:
+    """Whether the image's tag tells a version line whose server was asked."""
+    return _line_of(image) in SETTINGS
 
 
 def version_label(image: str) -> str | None:
@@ -75,6 +96,21 @@ def version_label(image: str) -> str | None:
     match = _REFERENCE.fullmatch(image)
     tag = _TAG.fullmatch((match["tag"] or "").lstrip(":")) if match else None
     return ".".join(part for part in tag.groups() if part) if tag else None
+
+
+def _line_of(image: str) -> str:
+    version = version_of(image)
+    return f"{version[0]}.{version[1]}" if version else ""
+
+
+def _of_line(tables: dict[str, dict[str, str]], image: str) -> dict[str, str]:
+    line = _line_of(image)
+    if line in tables:
+        return tables[line]
+    together: dict[str, str] = {}
+    for known in sorted(tables, key=_numbers):
+        together |= tables[known]
+    return together
 
 
 def _numbers(line: str) -> tuple[int, ...]:

@@ -23,7 +23,7 @@ from pydantic.fields import FieldInfo  # noqa: E402
 from pydantic_core import PydanticUndefined  # noqa: E402
 
 from components.args import Amounts, Auth, ClusterArgs, ClusterSettings, Persistence, Resources, SecretKey  # noqa: E402
-from components.config_files import NODE_TIMEOUT_MS, server_file  # noqa: E402
+from components.config_files import NODE_TIMEOUT_MS, base_file, live_file  # noqa: E402
 from components.memory import SHARE_IN_MEMORY, SHARE_PERSISTENT  # noqa: E402
 from components.owned import owned_table  # noqa: E402
 from components.rules import NODE_TIMEOUT_MS as NODE_TIMEOUT_RANGE  # noqa: E402
@@ -127,7 +127,9 @@ def owned() -> Iterator[str]:
 
 def started_with() -> Iterator[str]:
     """What a server reads when the stack config says nothing."""
-    return iter(["```", *server_file(ClusterArgs()).splitlines(), "```"])
+    texts = {"valkey.conf": base_file(ClusterArgs()), "live.conf": live_file(ClusterArgs())}
+    for name, text in texts.items():
+        yield from (f"`{name}`:", "", "```", *text.splitlines(), "```", "")
 
 
 def versions() -> Iterator[str]:

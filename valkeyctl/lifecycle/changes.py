@@ -27,6 +27,7 @@ DECLARED_KEYS = (
     "timeout_s",
     "allow_data_loss",
     "node_timeout_ms",
+    "settings",
     "workload_revision",
     "context",
     "kubeconfig",

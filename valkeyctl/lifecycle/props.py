@@ -69,6 +69,7 @@ class Declaration:
     """What a topology resource declares. `layout` is the planned one, `explicit` says that a person wrote it.
 
     `node_timeout_ms`: the `cluster-node-timeout` of the servers; None where the program doesn't say it.
+    `live_settings`: what every running server is to have, as it tells it; empty where the program doesn't say it.
     """
 
     place: Place
@@ -82,6 +83,7 @@ class Declaration:
     timeout_s: float = 600.0
     allow_data_loss: bool = False
     node_timeout_ms: int | None = None
+    live_settings: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 def declaration_of(props: Props) -> Declaration:
@@ -98,7 +100,12 @@ def declaration_of(props: Props) -> Declaration:
         timeout_s=float(props.get("timeout_s") or 600),
         allow_data_loss=bool(props.get("allow_data_loss")),
         node_timeout_ms=int(props["node_timeout_ms"]) if props.get("node_timeout_ms") else None,
+        live_settings=_settings(props.get("settings")),
     )
+
+
+def _settings(settings: Mapping[str, Mapping[str, str]] | None) -> dict[str, str]:
+    return {str(name): str(value) for name, value in ((settings or {}).get("live") or {}).items()}
 
 
 def layout_of(named: Mapping[str, str]) -> Layout:

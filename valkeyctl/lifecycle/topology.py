@@ -125,6 +125,7 @@ class Topology(dynamic.Resource, module="valkey", name="Topology"):
         timeout_s: pulumi.Input[float] = 600,
         allow_data_loss: pulumi.Input[bool] = False,
         node_timeout_ms: pulumi.Input[int] | None = None,
+        settings: Mapping[str, Mapping[str, str]] | None = None,
         workload_revision: pulumi.Input[str] = "",
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
@@ -133,7 +134,9 @@ class Topology(dynamic.Resource, module="valkey", name="Topology"):
         of one `up` for this instance; Pulumi's custom timeouts do not reach a dynamic provider. `allow_data_loss`: a
         person's consent to give the slots of a shard whose every copy is gone to empty servers. `node_timeout_ms`: the
         `cluster-node-timeout` that the servers are configured with; with it, a new cluster serves as soon as it is
-        formed (docs/adr/0012), and a value that differs on a running server is set back.
+        formed (docs/adr/0012), and a value that differs on a running server is set back. `settings`: the server's
+        settings as previews show them, `{"live": {name: value}, "restart": …}`; the live ones, which the Pods' agents
+        apply, are verified on every member at the end. No secret may be among them.
         """
         props: dict[str, Any] = {
             **connection.props(),
@@ -149,6 +152,7 @@ class Topology(dynamic.Resource, module="valkey", name="Topology"):
             "timeout_s": timeout_s,
             "allow_data_loss": allow_data_loss,
             "node_timeout_ms": node_timeout_ms,
+            "settings": {how: dict(values) for how, values in settings.items()} if settings is not None else None,
             "workload_revision": workload_revision,
             # Outputs: named here so that the resource has attributes for them; `check` fills the layout.
             "layout": None,

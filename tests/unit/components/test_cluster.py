@@ -156,7 +156,8 @@ def test_topology_is_told_the_node_timeout_that_is_in_effect(config: dict[str, A
 @pytest.mark.parametrize(
     ("change", "differs"),
     [
-        ({"config": {"hz": "20"}}, True),
+        ({"config": {"tcp-backlog": "100"}}, True),
+        ({"config": {"hz": "20"}}, False),
         ({"image": "valkey/valkey:9.1.1"}, True),
         ({"persistence": {"size": "1Gi"}}, True),
         ({"timeoutSeconds": 100}, False),

@@ -158,7 +158,8 @@ def test_owner_is_not_in_the_template() -> None:
 @pytest.mark.parametrize(
     ("change", "outdated"),
     [
-        ({"config": {"hz": "20"}}, True),
+        ({"config": {"tcp-backlog": "100"}}, True),
+        ({"config": {"hz": "20"}}, False),
         ({"image": "valkey/valkey:9.1.1"}, True),
         ({"resources": {}}, True),
         ({"auth": {"passwordSecret": {"name": "mine"}}}, True),

@@ -271,7 +271,7 @@ def test_cli_takes_commands_from_its_input(pod: Pod) -> None:
 
 @pytest.mark.parametrize(
     ("change", "differs"),
-    [({"config": {"hz": "20"}}, True), ({"version": "8.1"}, True), ({"timeoutSeconds": 60}, False)],
+    [({"config": {"tcp-backlog": "100"}}, True), ({"config": {"hz": "20"}}, False), ({"timeoutSeconds": 60}, False)],
 )
 def test_hash_changes_when_a_start_would_be_another(change: dict[str, object], differs: bool) -> None:  # noqa: FBT001
     plain, other = (start_hash(config_data(ClusterArgs.model_validate(args))) for args in ({}, change))

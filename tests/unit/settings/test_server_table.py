@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 
 from components import ClusterArgs
-from components.config_files import server_file
+from components.config_files import base_file, live_file, settings_input
 from components.owned import DIRECTIVES, owned_reason, owned_table
 from components.server_config import directive, value_problem
 from components.server_settings import DEFAULTS, SETTINGS, START_ONLY
 from components.versions import RELEASES
-from tests.unit.settings.server_table import WHEELS, Table, ask, render, server
+from tests.unit.settings.server_table import WHEELS, Table, ask, render, running, server
+from valkeyctl.dataplane.settings import differing
 
 # Old words of the wire, which are understood but not offered here.
 WIRE_DEFAULTS = {"client-output-buffer-limit"}
@@ -87,7 +88,8 @@ def test_the_server_accepts_every_line_that_is_written(line: str, persistent: bo
         }
     )
     # Its folder is the one thing that only a Pod has.
-    assert complaint(line, server_file(args).replace('dir "/data"', f'dir "{tmp_path}"'), tmp_path) is None
+    text = base_file(args) + live_file(args)
+    assert complaint(line, text.replace('dir "/data"', f'dir "{tmp_path}"'), tmp_path) is None
 
 
 @pytest.mark.parametrize("pattern", [pattern for pattern, _ in owned_table()])
@@ -97,10 +99,56 @@ def test_every_owned_name_is_one_of_the_server(pattern: str) -> None:
 
 
 def test_what_is_written_as_owned_is_owned() -> None:
-    text = server_file(ClusterArgs())
-    owned = [line.split(" ")[0] for line in text.split("# Owned")[1].splitlines()[1:] if line]
-    assert owned
-    assert [name for name in owned if not owned_reason(name)] == []
+    for text in (base_file(ClusterArgs()), live_file(ClusterArgs())):
+        owned = [line.split(" ")[0] for line in text.split("# Owned")[1].splitlines()[1:] if line]
+        assert owned
+        assert [name for name in owned if not owned_reason(name)] == []
+
+
+@pytest.mark.parametrize("line", WHEELS)
+def test_what_is_applied_live_is_what_a_running_server_takes(line: str) -> None:
+    args = ClusterArgs.model_validate({"version": line, "config": {"maxclients": 500, "tcp-backlog": 100}})
+    names = {text.split(" ")[0] for text in live_file(args).splitlines() if text and not text.startswith("#")}
+    assert {"maxclients", "maxmemory", "cluster-node-timeout", "repl-diskless-load"} <= names
+    assert names & START_ONLY[line] == set()
+    assert "tcp-backlog" in base_file(args)
+
+
+def test_io_threads_are_live_where_the_server_takes_them_live() -> None:
+    for line, live in (("8.1", False), ("9.1", True)):
+        args = ClusterArgs.model_validate({"version": line, "config": {"io-threads": 2}})
+        assert ("io-threads" in live_file(args)) is live
+        assert ("io-threads" in base_file(args)) is not live
+    unknown = ClusterArgs.model_validate({"image": f"valkey/own@sha256:{'0' * 64}", "config": {"io-threads": 2}})
+    assert "io-threads" in base_file(unknown), "a Pod is replaced rather than left as it is"
+
+
+CANONICAL = {
+    "save": "900 1  300 10",
+    "client-output-buffer-limit": "replica 100mb 64mb 60",
+    "latency-tracking-info-percentiles": "50 99.9 100",
+    "notify-keyspace-events": "KEA",
+    "maxmemory-clients": "5%",
+    "maxmemory": "100mb",
+    "proc-title-template": '{title} a "quoted" \\ backslash',
+    "activerehashing": "No",
+    "maxmemory-policy": "Allkeys-LRU",
+    "hz": "020",
+    "locale-collate": "C",
+}
+
+
+@pytest.mark.parametrize("line", WHEELS)
+def test_declared_values_are_what_the_server_tells_after_it_was_told_them(line: str, tmp_path: Path) -> None:
+    live = settings_input(
+        ClusterArgs.model_validate({"version": line, "config": CANONICAL, "persistence": {"size": "1Gi"}})
+    )["live"]
+    with running(server(line), str(tmp_path)) as client:
+        client.execute_command("CONFIG", "SET", *(word for name in CANONICAL for word in (name, live[name])))
+        found = client.config_get(*CANONICAL)
+    assert differing({name: live[name] for name in CANONICAL}, found) == {}
+    for name in CANONICAL:
+        assert differing({name: live[name]}, {**found, name: DEFAULTS[line][name]}) != {}, "and not at its default"
 
 
 def complaint(line: str, text: str, folder: Path) -> str | None:
