@@ -31,7 +31,8 @@ class Rules:
                  agent is mute can still be promoted by them.
     `stuck_s`    for a member that has newer data and whose server doesn't run.
     `alive_s`    for one whose server runs: reading a dataset takes as long as that is large.
-    `silent_s`   how long a replica that was in sync waits for others that may have a little more (`stand_in`).
+    `silent_s`   for members that don't tell and can have little more at most: of a primary that has its log and wasn't
+                 replaced, and of a replica that was in sync (`stand_in`).
     `force_s`    how long an election may take before it counts as failed (`stand_in`).
     `again_s`    how long until a failed election is tried again (`stand_in`).
     """
@@ -118,7 +119,7 @@ def _among_copies(me: Tale, told: Told, waited_s: float, mates: Collection[Membe
     """Decide by what the other members of the shard have: `mates` are those that have to be heard."""
     copies = [tale for tale in told.values() if follows(tale, me.node_id)]
     scale = Scale(copies)
-    ahead = [tale for tale in copies if scale.replica(tale.data) > scale.primary(me.data)]
+    ahead = [tale for tale in copies if scale.replica(tale) > scale.primary(me)]
     ahead.sort(key=lambda tale: tale.member)
     awaited = [tale for tale in ahead if waited_s < rules.patience_s(tale)]
     own = f"its own data ({_describe(me)})"
@@ -128,23 +129,24 @@ def _among_copies(me: Tale, told: Told, waited_s: float, mates: Collection[Membe
     silent = sorted(mate for mate in mates if mate not in told)
     nameless = sum(1 for one in me.followers if one.primary_id == me.node_id and one.member is None)
     missing = ", ".join([*map(str, silent), *(["a replica without a name"] * nameless)])
-    if missing and waited_s < rules.absent_s and not _is_known_to_be_complete(me, told):
-        return Hold(f"not heard yet: {missing}", rules.absent_s)
+    patience_s = rules.silent_s if _wasnt_replaced(me, told) else rules.absent_s
+    if missing and waited_s < patience_s:
+        return Hold(f"not heard yet: {missing}", patience_s)
     if ahead:
         late = f"{', '.join(map(_describe_copy, ahead))}, newer than {own}, and wasn't promoted"
         return Start(f"{late} in {waited_s:.0f} s; what only they have is lost", warning=True)
-    if missing and waited_s >= rules.absent_s:
+    if missing:
         return Start(f"not heard in {waited_s:.0f} s: {missing}; nobody else is ahead", warning=True)
     return Start(f"no other member of its shard has newer data than {own}")
 
 
-def _is_known_to_be_complete(me: Tale, told: Told) -> bool:
-    """Whether nobody who is silent can have newer data: it has its log, and wasn't replaced since that was written.
+def _wasnt_replaced(me: Tale, told: Told) -> bool:
+    """Whether a primary with its log knows that nobody served in its place since: then its log is as good as it can be.
 
     Whoever is elected in its place is so by a majority of the primaries, so that hearing all but a minority of them
     means hearing one who voted; a newer owner told by that one would have been found before.
     """
-    if me.data.kind is not Kind.LOG:
+    if me.data.kind not in (Kind.LOG, Kind.FULL_LOG):
         return False
     voters = {owner.node_id for owner in me.owners if owner.slots} | {me.node_id}
     heard = sum(1 for tale in told.values() if tale.node_id in voters and tale.server is Server.UP)

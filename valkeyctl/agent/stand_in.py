@@ -113,14 +113,14 @@ class _Case:
             return f"its primary's server is {primary.server}"
         if not primary.held:
             return "its primary's server may start at any moment"
-        if self.scale.replica(self.me.data) <= self.scale.primary(primary.data):
+        if self.scale.replica(self.me) <= self.scale.primary(primary):
             return f"its primary has as much on its disk ({primary.data.kind}) and can start from that"
         return ""
 
     def others_first(self, down_s: float) -> str:
         """Which other replica is to stand in, or has to be heard before; "" when it is this one's turn."""
         for rival in self.rivals:
-            better = self.scale.replica(rival.data) > NONE and self._rank(rival) < self._rank(self.me)
+            better = self.scale.replica(rival) > NONE and self._rank(rival) < self._rank(self.me)
             if better and down_s < self.rules.patience_s(rival):
                 return f"{rival.member} comes before it, and its server is {rival.server}"
         silent = ", ".join(map(str, self._silent()))
@@ -147,7 +147,7 @@ class _Case:
 
     def _rank(self, tale: Tale) -> tuple[float, ...]:
         """Sorts by who should stand in: the newest data first, equals by their ordinals."""
-        first, second = self.scale.replica(tale.data)
+        first, second = self.scale.replica(tale)
         return (-first, -second, tale.member.shard, tale.member.ordinal)
 
     def _silent(self) -> list[Member]:

@@ -34,7 +34,10 @@ class Kind(StrEnum):
     SNAPSHOT = "snapshot"
     """What a snapshot holds; everything after it is gone."""
     LOG = "log"
-    """What the append-only log holds: all that its server had acknowledged or copied when it ended."""
+    """What the append-only log holds. While the log is being synced to disk its server keeps what it has acknowledged
+    for up to two seconds in memory, so that a server that was killed may have had that much more."""
+    FULL_LOG = "full log"
+    """The log of a server with `appendfsync always`: all that it ever acknowledged."""
     LIVE = "live"
     """In the memory of a server that is a primary, or has followed one since it started."""
 
@@ -44,8 +47,8 @@ class Data:
     """The dataset that a member has, or would have if its server started now.
 
     `offset` is its position, in bytes, in the replication stream `replication_id`; None and "" where nobody knows
-    (a log doesn't tell). `written_at` is when the file was last written, in seconds of the epoch by the clock of the
-    member's machine; it only ever breaks a tie between two logs.
+    (a log doesn't tell). `written_at` is when a log was last written to, in seconds of the epoch by the clock of the
+    member's machine; None for anything else.
     """
 
     kind: Kind = Kind.NOTHING

@@ -11,7 +11,11 @@ Worth: TypeAlias = tuple[int, float]
 """The greater, the newer; comparable between the members of one shard, measured by the same Scale."""
 
 NONE: Worth = (0, 0.0)
-_LOG, _ELSEWHERE, _ON_STREAM, _COMPLETE = 1, 2, 3, 4
+_OTHER_LOG, _ELSEWHERE, _LOG_OF_THE_END, _ON_STREAM, _COMPLETE = range(1, 6)
+
+CLOCKS_S = 1.0
+"""A replica's log is taken for newer than its primary's if it was written to so much later: what the clocks of two
+machines differ and what a write needs to get there is less."""
 
 
 class Scale:
@@ -21,29 +25,37 @@ class Scale:
     Whatever has a place in them is newer than what only has one in another stream, and the higher offset is newer.
     Elsewhere the offset decides too: offsets go on from one replication id to the next, since a promoted replica and a
     primary that loads a snapshot go on counting.
+
+    A log tells no offset. That of a primary, or of a replica that was in sync to the end, reaches to when it was last
+    written to; that may be two seconds before its server died, so a living copy that was in sync comes before it.
     """
 
     def __init__(self, copies: Iterable[Tale]) -> None:
         self._streams = {tale.data.replication_id for tale in copies if tale.synced and tale.data.kind is Kind.LIVE}
 
-    def primary(self, data: Data) -> Worth:
-        """What a primary's data is worth: what it would load if its server started now.
+    def primary(self, tale: Tale) -> Worth:
+        """What a primary's data is worth: what it would load if its server started now."""
+        data = tale.data
+        match data.kind:
+            case Kind.NOTHING:
+                return NONE
+            case Kind.SNAPSHOT:
+                return self._at_offset(data)
+            case Kind.LOG:
+                return (_LOG_OF_THE_END, (data.written_at or 0.0) + CLOCKS_S)
+            case Kind.FULL_LOG | Kind.LIVE:
+                return (_COMPLETE, 0.0)
 
-        Its log holds all that it ever acknowledged, so no copy can be ahead of that.
-        """
-        if data.kind in (Kind.LOG, Kind.LIVE):
-            return (_COMPLETE, 0.0)
-        return NONE if data.kind is Kind.NOTHING else self._at_offset(data)
-
-    def replica(self, data: Data) -> Worth:
-        """What a replica's copy is worth.
-
-        Its log tells no offset, and how old it is only the clock of its machine tells; so any copy whose place is known
-        comes before.
-        """
-        if data.kind is Kind.LOG:
-            return (_LOG, data.written_at or 0.0)
-        return NONE if data.kind is Kind.NOTHING else self._at_offset(data)
+    def replica(self, tale: Tale) -> Worth:
+        """What a replica's copy is worth."""
+        data = tale.data
+        match data.kind:
+            case Kind.NOTHING:
+                return NONE
+            case Kind.SNAPSHOT | Kind.LIVE:
+                return self._at_offset(data)
+            case Kind.LOG | Kind.FULL_LOG:
+                return (_LOG_OF_THE_END if tale.synced else _OTHER_LOG, data.written_at or 0.0)
 
     def _at_offset(self, data: Data) -> Worth:
         # A snapshot that names no place was made before any replica had come.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from valkeyctl.agent.tale import Data, Follower, Kind, Owner, Server, Tale
@@ -41,6 +41,7 @@ _tales = st.builds(
 )
 
 
+@settings(deadline=None)
 @given(_tales)
 def test_a_tale_arrives_as_it_was_told(tale: Tale) -> None:
     assert Tale.decode(tale.encode()) == tale
