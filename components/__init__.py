@@ -2,11 +2,13 @@
 
 from valkeyctl.lifecycle import Connection, Namespace
 
-from .args import Amounts, Auth, ClusterArgs, Persistence, Resources, SecretKey
+from .args import Agent, AgentResources, Amounts, Auth, ClusterArgs, Persistence, Resources, SecretKey
 from .cluster import ValkeyCluster
 from .provider import ManagedProvider
 
 __all__ = [
+    "Agent",
+    "AgentResources",
     "Amounts",
     "Auth",
     "ClusterArgs",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 import pulumi
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, model_validator
@@ -21,11 +21,15 @@ from valkeyctl.dataplane.model import MAX_REPLICAS, MAX_SHARDS
 from valkeyctl.lifecycle import Connection
 
 from . import rules
+from .memory import LEAST_AGENT_LIMIT, LEAST_LIMIT
 from .names import namespace_problem, object_name_problem
 from .problems import Problem, fail, refuse
 from .quantity import quantity, size_bytes
 from .server_config import ConfigValue, plain
-from .versions import DEFAULT_LINE, image_of, image_problem, version_problem
+from .versions import DEFAULT_LINE, image_of, image_problem, reference_problem, version_problem
+
+#: A stock Python; the agent brings all else along. The minor version alone, so that repairs of Python arrive.
+AGENT_IMAGE = "python:3.13-slim"
 
 
 def yaml_key(name: str) -> str:
@@ -96,6 +100,12 @@ def _image(value: str) -> str:
     return value
 
 
+def _agent_image(value: str) -> str:
+    if problem := reference_problem(value, AGENT_IMAGE):
+        fail(problem)
+    return value
+
+
 def _between(lowest: int, highest: int, reason: str) -> AfterValidator:
     def check(value: int) -> int:
         return value if lowest <= value <= highest else fail(reason)
@@ -146,6 +156,9 @@ class Amounts(Model):
 class Resources(Model):
     """What a server's container asks for and may use."""
 
+    runs: ClassVar[str] = "a server"
+    least_memory: ClassVar[str] = LEAST_LIMIT
+
     requests: Amounts = Field(default=Amounts(), description="What the scheduler reserves on a node.")
     limits: Amounts = Field(
         default=Amounts(), description="What the container may use at most. `maxmemory` follows from the memory limit."
@@ -155,6 +168,32 @@ class Resources(Model):
     def _consistent(self) -> Self:
         refuse(rules.resources_problems(self))
         return self
+
+
+class AgentResources(Resources):
+    """What an agent's container asks for and may use."""
+
+    runs: ClassVar[str] = "an agent"
+    least_memory: ClassVar[str] = LEAST_AGENT_LIMIT
+
+    limits: Amounts = Field(default=Amounts(), description="What the container may use at most.")
+
+
+class Agent(Model):
+    """What runs beside the server in each Pod, and keeps the instance as declared between two runs of Pulumi."""
+
+    image: Annotated[str, AfterValidator(_agent_image)] = Field(
+        default=AGENT_IMAGE,
+        description="Image with Python 3.11 or newer as `python` on its PATH, with tag or digest. All of the agent's "
+        "code comes in a ConfigMap.",
+    )
+    resources: AgentResources = Field(
+        default=AgentResources(requests=Amounts(cpu="10m", memory="32Mi"), limits=Amounts(memory="96Mi")),
+        description="CPU and memory of each agent. As soon as it is written, only what is written holds.",
+    )
+    log: Literal["text", "json"] = Field(
+        default="text", description="How the agents log: a line of text for each event, or a line of JSON."
+    )
 
 
 class Persistence(Model):
@@ -226,6 +265,7 @@ class ClusterSettings(Model):
         description="CPU and memory of each server. As soon as it is written, only what is written holds.",
     )
     auth: Auth = Field(default=Auth(), description="Authentication.")
+    agent: Agent = Field(default=Agent(), description="The agent beside each server.")
     timeout_s: Annotated[int, _between(10, 86400, "must be 10 to 86400 seconds")] = Field(
         default=600, description="How long one `pulumi up` works on the instance at most, in seconds."
     )

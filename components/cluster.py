@@ -11,11 +11,14 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 from pulumi import ResourceOptions
 
+from valkeyctl.agent.rights import rules as agent_rules
 from valkeyctl.dataplane.model import CLIENT_PORT
 from valkeyctl.lifecycle import Password, Prepare, ShardGuard, Topology
 
-from . import claims, rules, statefulset
+from . import claims, rights, rules, statefulset
+from .agent import PodAgent
 from .args import ClusterArgs, SecretKey
+from .bundle import BUNDLE_FILE, agent_bundle
 from .config_files import config_data, node_timeout_ms, settings_input, start_hash
 from .disruption import budget_spec
 from .labels import NO_WAIT, Identity
@@ -35,9 +38,9 @@ class ValkeyCluster(pulumi.ComponentResource):
     `name` is the instance's. Its objects in Kubernetes are called `<name>-…`, so it is a DNS label of at most 47
     characters.
 
-    Order: `Prepare` refuses what belongs to others before anything is written; then password, files, Services, policies
-    and claims; then a StatefulSet and a guard for each shard; last the topology, which returns when Valkey itself is
-    right. Destroyed in reverse.
+    Order: `Prepare` refuses what belongs to others before anything is written; then password, files, Services,
+    policies, the agents' account and claims; then a StatefulSet and a guard for each shard; last the topology, which
+    returns when Valkey itself is right. Destroyed in reverse.
     """
 
     namespace: pulumi.Output[str]
@@ -125,6 +128,10 @@ class ValkeyCluster(pulumi.ComponentResource):
             ("v1", "Service", names.service),
             ("policy/v1", "PodDisruptionBudget", names.service),
             ("networking.k8s.io/v1", "NetworkPolicy", names.service),
+            ("v1", "ConfigMap", names.agent),
+            ("v1", "ServiceAccount", names.agent),
+            (f"{rights.RBAC}/v1", "Role", names.agent),
+            (f"{rights.RBAC}/v1", "RoleBinding", names.agent),
         ]
         if args.auth.password_secret is None:
             objects.append(("v1", "Secret", names.secret))
@@ -166,6 +173,7 @@ class ValkeyCluster(pulumi.ComponentResource):
             kubernetes.networking.v1.NetworkPolicy(
                 names.service, metadata=metadata(names.service), spec=policy_spec(self._instance), opts=first
             ),
+            *self._agents_own(prepare),
         ]
         if generate_password:
             password = Password(
@@ -180,6 +188,37 @@ class ValkeyCluster(pulumi.ComponentResource):
             )
             resources.append(password)
         return resources
+
+    def _agents_own(self, prepare: Prepare) -> list[pulumi.Resource]:
+        """The agents' code, their account, and what it may do."""
+        names, args = self._names, self._args
+        metadata, first = self._identity.metadata(names.agent), self._below(prepare, provider=self._access.objects)
+        allowed = agent_rules(
+            self._instance,
+            shards=args.shards,
+            replicas=args.replicas,
+            config_map=names.config_map,
+            secret=self._password.name,
+        )
+        return [
+            kubernetes.core.v1.ConfigMap(
+                names.agent,
+                metadata=metadata,
+                binary_data={BUNDLE_FILE: agent_bundle().base64},
+                opts=self._below(prepare, provider=self._access.files),
+            ),
+            kubernetes.core.v1.ServiceAccount(
+                names.agent, metadata=metadata, automount_service_account_token=False, opts=first
+            ),
+            kubernetes.rbac.v1.Role(names.agent, metadata=metadata, rules=rights.policy_rules(allowed), opts=first),
+            kubernetes.rbac.v1.RoleBinding(
+                names.agent,
+                metadata=metadata,
+                role_ref=rights.role_ref(names),
+                subjects=rights.subjects(names, args.namespace),
+                opts=first,
+            ),
+        ]
 
     def _shard(self, shard: int, prepare: Prepare, before: Sequence[pulumi.Resource]) -> list[pulumi.Resource]:
         """The StatefulSet of a shard, with its claims before it and the guard that must let it go after it."""
@@ -216,6 +255,7 @@ class ValkeyCluster(pulumi.ComponentResource):
             image=args.server_image,
             resources=args.resources,
             password=self._password,
+            agent=PodAgent(self._names, args.agent, self._password, agent_bundle().digest),
             config_hash=start_hash(self._files),
             persistent=args.persistence is not None,
         )

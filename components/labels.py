@@ -17,6 +17,8 @@ VERSION_LABEL = "app.kubernetes.io/version"
 #: Changes when a server must be started anew to have its files in effect. In the Pod template, so that Pods count as
 #: outdated then.
 CONFIG_ANNOTATION = "valkeyctl/config"
+#: Changes when the agent's code does: a mounted ConfigMap changes under a running agent, which takes no notice.
+AGENT_ANNOTATION = "valkeyctl/agent"
 #: Pulumi would otherwise wait for Pods or endpoints, and one stuck Pod would keep the correcting `up` from its turn.
 #: What is waited for, and how long, is the topology resource's business.
 NO_WAIT = {"pulumi.com/skipAwait": "true"}

@@ -19,3 +19,7 @@ LEAST_LIMIT = "32Mi"
 def default_maxmemory(limit_bytes: int, *, persistent: bool) -> int:
     """Bytes of `maxmemory` for a memory limit."""
     return limit_bytes * (SHARE_PERSISTENT if persistent else SHARE_IN_MEMORY) // 100
+
+
+#: Below this an agent does not get through a heal: it takes 40 MiB with all that it may import, and a plan on top.
+LEAST_AGENT_LIMIT = "64Mi"

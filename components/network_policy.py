@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from valkeyctl.agent.ports import AGENT_PORT
 from valkeyctl.dataplane.model import BUS_PORT, CLIENT_PORT
 
 from .labels import selector
@@ -14,10 +15,11 @@ if TYPE_CHECKING:
 
 
 def policy_spec(instance: str) -> NetworkPolicySpecArgsDict:
-    """Clients from anywhere, the cluster bus from the instance alone.
+    """Clients from anywhere, the cluster bus and the agents from the instance alone.
 
     The bus has no password: a node of another instance that is given an address which was ours would merge the
-    two clusters.
+    two clusters. Agents prove to one another that they know the password; nobody else has anything to ask them. But for
+    the kubelet: its probes come from the Pod's own node, from where Kubernetes has every policy let traffic pass.
     """
     own: LabelSelectorArgsDict = {"match_labels": selector(instance)}
     return {
@@ -25,6 +27,9 @@ def policy_spec(instance: str) -> NetworkPolicySpecArgsDict:
         "policy_types": ["Ingress"],
         "ingress": [
             {"ports": [{"port": CLIENT_PORT, "protocol": "TCP"}]},
-            {"ports": [{"port": BUS_PORT, "protocol": "TCP"}], "from_": [{"pod_selector": own}]},
+            {
+                "ports": [{"port": port, "protocol": "TCP"} for port in (BUS_PORT, AGENT_PORT)],
+                "from_": [{"pod_selector": own}],
+            },
         ],
     }

@@ -9,16 +9,19 @@ from typing import TYPE_CHECKING
 from valkeyctl.dataplane.model import BUS_PORT, CLIENT_PORT
 from valkeyctl.kube.labels import SERVER_CONTAINER
 
-from .args import Amounts, Resources, SecretKey
+from .agent import PodAgent, agent_container, agent_volumes, ask
+from .args import Resources, SecretKey
 from .config_files import DATA_DIR
-from .labels import CONFIG_ANNOTATION, Identity, selector
+from .container import CONFIG_DIR, DATA_VOLUME, RUN_DIR, SECRET_DIR, locked_down, pod_environment, required
+from .labels import AGENT_ANNOTATION, CONFIG_ANNOTATION, Identity, selector
 from .names import Names
+from .versions import version_of
 
 if TYPE_CHECKING:
     from pulumi_kubernetes.core.v1 import (
         AffinityArgsDict,
         ContainerArgsDict,
-        EnvVarArgsDict,
+        LifecycleArgsDict,
         PodSpecArgsDict,
         PodTemplateSpecArgsDict,
         ProbeArgsDict,
@@ -28,12 +31,11 @@ if TYPE_CHECKING:
     )
     from pulumi_kubernetes.meta.v1 import LabelSelectorArgsDict
 
-CONFIG_DIR = "/etc/valkey"
-SECRET_DIR = "/etc/valkey-secret"  # noqa: S105 - a folder, no secret
-RUN_DIR = "/run/valkey"
-DATA_VOLUME = "data"
 #: User and group of the server in its own images.
 USER = 999
+
+#: The first version of the server that hands over on SIGTERM (`shutdown-on-sigterm failover`).
+HANDS_OVER_SINCE = (9, 0)
 
 HOST_KEY, ZONE_KEY = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 #: Seconds from the request to stop until the kill: to hand over, and to let the replicas catch up.
@@ -47,7 +49,7 @@ class ServerPod:
     """What the Pods of one shard are made of.
 
     `config_hash` changes when the servers have to be started anew. `persistent`: the volume `data` comes from a claim,
-    else it lives and dies with the Pod. The last four are the room for what comes beside the server: agent, exporter,
+    else it lives and dies with the Pod. The last three are the room for what comes beside server and agent: exporter,
     certificates.
     """
 
@@ -57,9 +59,9 @@ class ServerPod:
     image: str
     resources: Resources
     password: SecretKey
+    agent: PodAgent
     config_hash: str
     persistent: bool
-    init_containers: Sequence[ContainerArgsDict] = ()
     sidecars: Sequence[ContainerArgsDict] = ()
     volumes: Sequence[VolumeArgsDict] = ()
     mounts: Sequence[VolumeMountArgsDict] = ()
@@ -68,6 +70,8 @@ class ServerPod:
 def pod_template(pod: ServerPod) -> PodTemplateSpecArgsDict:
     """The template of a shard's StatefulSet. Equal arguments give equal templates: a difference marks Pods outdated."""
     spec: PodSpecArgsDict = {
+        "service_account_name": pod.names.agent,
+        # Into the agent's container alone, see there.
         "automount_service_account_token": False,
         "enable_service_links": False,
         "termination_grace_period_seconds": GRACE_PERSISTENT_S if pod.persistent else GRACE_S,
@@ -81,45 +85,40 @@ def pod_template(pod: ServerPod) -> PodTemplateSpecArgsDict:
         },
         "affinity": _affinity(pod),
         "topology_spread_constraints": [_spread(pod, HOST_KEY), _spread(pod, ZONE_KEY)],
+        "init_containers": [agent_container(pod.agent)],
         "containers": [_server(pod), *pod.sidecars],
         "volumes": _volumes(pod),
     }
-    if pod.init_containers:
-        # An empty list would never be found again in what the API server keeps.
-        spec["init_containers"] = list(pod.init_containers)
     return {
         "metadata": {
             "labels": pod.identity.pod_labels(pod.shard),
-            "annotations": {CONFIG_ANNOTATION: pod.config_hash},
+            "annotations": {CONFIG_ANNOTATION: pod.config_hash, AGENT_ANNOTATION: pod.agent.digest},
         },
         "spec": spec,
     }
 
 
 def _server(pod: ServerPod) -> ContainerArgsDict:
-    return {
+    server: ContainerArgsDict = {
         "name": SERVER_CONTAINER,
         "image": pod.image,
         "image_pull_policy": "IfNotPresent",
         "command": ["sh", f"{CONFIG_DIR}/start.sh"],
-        "env": _environment(pod),
+        "env": pod_environment(pod.names),
         "ports": [
             {"name": "valkey", "container_port": CLIENT_PORT, "protocol": "TCP"},
             {"name": "bus", "container_port": BUS_PORT, "protocol": "TCP"},
         ],
-        "resources": {"requests": _amounts(pod.resources.requests), "limits": _amounts(pod.resources.limits)},
-        "security_context": {
-            "allow_privilege_escalation": False,
-            "read_only_root_filesystem": True,
-            "capabilities": {"drop": ["ALL"]},
-        },
+        "resources": required(pod.resources),
+        "security_context": locked_down(),
         # A server that can't start says why in its last lines; they then stand in the Pod's status.
         "termination_message_policy": "FallbackToLogsOnError",
-        # From the first second on, once a second: the dataset may take long to load, but a small one must not wait.
-        "startup_probe": _probe("live", period_s=1, failures=1800),
-        # Each probe starts a process in the container, which is not free where many instances share a node.
-        "readiness_probe": _probe("ready", period_s=5, failures=2),
-        "liveness_probe": _probe("live", period_s=10, failures=6),
+        # From the first second on, once a second: the start may be held until another member was promoted, and a
+        # dataset takes long to load, but a small one must not wait.
+        "startup_probe": _ask_agent("/started", period_s=1, failures=3600),
+        "readiness_probe": _ask_agent("/ready", period_s=2, failures=2),
+        # Not the agent: a server that serves is not stopped because the agent beside it has a fault.
+        "liveness_probe": _ask_server("live", period_s=10, failures=6),
         "volume_mounts": [
             {"name": "config", "mount_path": CONFIG_DIR, "read_only": True},
             {"name": "secret", "mount_path": SECRET_DIR, "read_only": True},
@@ -128,27 +127,32 @@ def _server(pod: ServerPod) -> ContainerArgsDict:
             *pod.mounts,
         ],
     }
+    if not _hands_over(pod.image):
+        handover: LifecycleArgsDict = {"pre_stop": {"exec_": {"command": ["sh", f"{CONFIG_DIR}/handover.sh"]}}}
+        server["lifecycle"] = handover
+    return server
 
 
-def _environment(pod: ServerPod) -> list[EnvVarArgsDict]:
-    def from_field(name: str, path: str) -> EnvVarArgsDict:
-        return {"name": name, "value_from": {"field_ref": {"api_version": "v1", "field_path": path}}}
-
-    return [
-        from_field("POD_NAME", "metadata.name"),
-        from_field("POD_NAMESPACE", "metadata.namespace"),
-        from_field("POD_IP", "status.podIP"),
-        # What peers and clients call the server, and later its certificate is checked against.
-        {"name": "POD_HOST", "value": f"$(POD_NAME).{pod.names.headless}.$(POD_NAMESPACE).svc"},
-    ]
+def _hands_over(image: str) -> bool:
+    """Whether the server, when it is told to stop, makes a replica primary by itself. Where the image tells no version
+    the script is there too: it does nothing beside a server that can.
+    """
+    version = version_of(image)
+    return version is not None and version >= HANDS_OVER_SINCE
 
 
-def _amounts(amounts: Amounts) -> dict[str, str]:
-    pairs = (("cpu", amounts.cpu), ("memory", amounts.memory))
-    return {name: amount for name, amount in pairs if amount is not None}
+def _ask_agent(path: str, *, period_s: int, failures: int) -> ProbeArgsDict:
+    """What the agent of the same Pod says of the server. It costs no process in the container, as a command would."""
+    return {
+        "http_get": ask(path),
+        "period_seconds": period_s,
+        "timeout_seconds": 5,
+        "failure_threshold": failures,
+    }
 
 
-def _probe(question: str, *, period_s: int, failures: int) -> ProbeArgsDict:
+def _ask_server(question: str, *, period_s: int, failures: int) -> ProbeArgsDict:
+    """The server itself, by a command in its container."""
     return {
         "exec_": {"command": ["sh", f"{CONFIG_DIR}/probe.sh", question]},
         "period_seconds": period_s,
@@ -173,7 +177,7 @@ def _volumes(pod: ServerPod) -> list[VolumeArgsDict]:
     ]
     if not pod.persistent:
         volumes.append({"name": DATA_VOLUME, "empty_dir": {}})
-    return [*volumes, *pod.volumes]
+    return [*volumes, *agent_volumes(pod.names), *pod.volumes]
 
 
 def _affinity(pod: ServerPod) -> AffinityArgsDict:

@@ -9,7 +9,7 @@ from valkeyctl.dataplane import SlotSet
 from valkeyctl.dataplane.slots import uncovered
 
 from . import server_config
-from .memory import LEAST_LIMIT, SHARE_IN_MEMORY, SHARE_PERSISTENT
+from .memory import SHARE_IN_MEMORY, SHARE_PERSISTENT
 from .names import Names
 from .problems import Problem
 from .quantity import memory_bytes, quantity, size_bytes
@@ -42,14 +42,14 @@ def secret_problem(instance: str, args: ClusterSettings) -> Iterator[Problem]:
 
 
 def resources_problems(resources: Resources) -> Iterator[Problem]:
-    """Requests that exceed the limits, and limits that no server lives in."""
+    """Requests that exceed the limits, and limits in which what runs doesn't live."""
     for name in ("cpu", "memory"):
         request, limit = getattr(resources.requests, name), getattr(resources.limits, name)
         if request and limit and quantity(request) > quantity(limit):
             yield Problem(("requests", name), request, f"more than the limit, {limit}")
     limit = resources.limits.memory
-    if limit and size_bytes(limit) < size_bytes(LEAST_LIMIT):
-        yield Problem(("limits", "memory"), limit, f"a server needs at least {LEAST_LIMIT}")
+    if limit and size_bytes(limit) < size_bytes(resources.least_memory):
+        yield Problem(("limits", "memory"), limit, f"{resources.runs} needs at least {resources.least_memory}")
 
 
 def _slots(args: ClusterSettings) -> Iterator[Problem]:

@@ -22,7 +22,16 @@ from pydantic import BaseModel  # noqa: E402
 from pydantic.fields import FieldInfo  # noqa: E402
 from pydantic_core import PydanticUndefined  # noqa: E402
 
-from components.args import Amounts, Auth, ClusterArgs, ClusterSettings, Persistence, Resources, SecretKey  # noqa: E402
+from components.args import (  # noqa: E402
+    Agent,
+    Amounts,
+    Auth,
+    ClusterArgs,
+    ClusterSettings,
+    Persistence,
+    Resources,
+    SecretKey,
+)
 from components.config_files import NODE_TIMEOUT_MS, base_file, live_file  # noqa: E402
 from components.memory import SHARE_IN_MEMORY, SHARE_PERSISTENT  # noqa: E402
 from components.owned import owned_table  # noqa: E402
@@ -146,6 +155,7 @@ PARTS: dict[str, Callable[[], Iterator[str]]] = {
     "amounts": partial(keys, Amounts),
     "auth": partial(keys, Auth),
     "secret": partial(keys, SecretKey),
+    "agent": partial(keys, Agent),
     "defaults": defaults,
     "owned": owned,
     "started-with": started_with,

@@ -40,13 +40,13 @@ def roots(folder: Path) -> dict[str, Path]:
 
 
 @pytest.fixture
-def sources(tmp_path: Path) -> Callable[[str], Path]:
-    """Copies of the three packages in a folder of that name."""
+def sources(tmp_path: Path) -> Callable[..., Path]:
+    """Copies of the three packages in a folder of that name: of those installed, or of another copy."""
 
-    def copy(name: str) -> Path:
+    def copy(name: str, of: Path | None = None) -> Path:
         folder = tmp_path / name
         for package in PACKAGES:
-            found = Path(str(sys.modules[package].__file__)).parent
+            found = of / package if of else Path(str(sys.modules[package].__file__)).parent
             shutil.copytree(found, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
         return folder
 
@@ -80,8 +80,9 @@ def run(content: bytes, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_same_sources_give_the_same_bytes_wherever_they_lie(sources: Callable[[str], Path]) -> None:
-    one, other = sources("one"), sources("a/folder/elsewhere")
+def test_same_sources_give_the_same_bytes_wherever_they_lie(sources: Callable[..., Path]) -> None:
+    one = sources("one")
+    other = sources("a/folder/elsewhere", one)
     for file in other.rglob("*.py"):
         os.utime(file, (1, 1))
         file.chmod(0o600)
@@ -90,10 +91,10 @@ def test_same_sources_give_the_same_bytes_wherever_they_lie(sources: Callable[[s
     file = other / "valkeyctl" / "dataplane" / "model.py"
     # As a checkout on another system has it.
     file.write_bytes(file.read_bytes().replace(b"\n", b"\r\n"))
-    assert build(roots(one)) == build(roots(other)) == agent_bundle()
+    assert build(roots(one)).digest == build(roots(other)).digest
 
 
-def test_another_source_gives_other_bytes(sources: Callable[[str], Path]) -> None:
+def test_another_source_gives_other_bytes(sources: Callable[..., Path]) -> None:
     folder = sources("one")
     (folder / "valkeyctl" / "kube" / "lease.py").write_text("CHANGED = True\n")
     assert build(roots(folder)).digest != agent_bundle().digest
@@ -134,7 +135,7 @@ def test_packed_sources_come_out_as_they_went_in() -> None:
     assert dict(bundle_main.unpack(pack(sources))) == sources
 
 
-def test_every_module_is_imported_by_python_alone(sources: Callable[[str], Path], tmp_path: Path) -> None:
+def test_every_module_is_imported_by_python_alone(sources: Callable[..., Path], tmp_path: Path) -> None:
     folder = sources("one")
     agent = folder / "valkeyctl" / "agent"
     agent.mkdir(exist_ok=True)
@@ -151,7 +152,7 @@ def test_every_module_is_imported_by_python_alone(sources: Callable[[str], Path]
     assert not [name for name, file in came_from.items() if "site-packages" in file]
 
 
-def test_a_fault_is_shown_with_its_place(sources: Callable[[str], Path], tmp_path: Path) -> None:
+def test_a_fault_is_shown_with_its_place(sources: Callable[..., Path], tmp_path: Path) -> None:
     folder = sources("one")
     (folder / "valkeyctl" / "agent" / "main.py").write_text("def main():\n    raise RuntimeError('broken')\n")
     done = run(build(roots(folder)).content, tmp_path)
@@ -160,7 +161,7 @@ def test_a_fault_is_shown_with_its_place(sources: Callable[[str], Path], tmp_pat
     assert done.stderr.endswith("RuntimeError: broken\n")
 
 
-def test_a_module_that_is_not_there_is_missed_as_ever(sources: Callable[[str], Path], tmp_path: Path) -> None:
+def test_a_module_that_is_not_there_is_missed_as_ever(sources: Callable[..., Path], tmp_path: Path) -> None:
     folder = sources("one")
     text = "def main():\n    import valkeyctl.lifecycle\n"
     (folder / "valkeyctl" / "agent" / "main.py").write_text(text)

@@ -15,6 +15,10 @@ OBJECTS = {
     "Service sessions-headless",
     "PodDisruptionBudget sessions",
     "NetworkPolicy sessions",
+    "ConfigMap sessions-agent",
+    "ServiceAccount sessions-agent",
+    "Role sessions-agent",
+    "RoleBinding sessions-agent",
     "StatefulSet sessions-s0",
     "StatefulSet sessions-s1",
     "StatefulSet sessions-s2",
@@ -160,6 +164,7 @@ def test_topology_is_told_the_node_timeout_that_is_in_effect(config: dict[str, A
         ({"config": {"hz": "20"}}, False),
         ({"image": "valkey/valkey:9.1.1"}, True),
         ({"persistence": {"size": "1Gi"}}, True),
+        ({"agent": {"log": "json"}}, True),
         ({"timeoutSeconds": 100}, False),
         ({"replicas": 3}, False),
         ({"shards": 4}, False),
@@ -264,10 +269,11 @@ def test_a_provider_of_the_programs_own(way: str, preview: bool, monkeypatch: py
         return pulumi.ResourceOptions(**{way: mine if way == "provider" else [mine]})
 
     seen = program(None, opts, preview=preview)
-    files = "ConfigMap sessions-config"
-    assert {seen[label].provider for label in OBJECTS - {files}} == {"Provider mine"}
+    files = {"ConfigMap sessions-config", "ConfigMap sessions-agent"}
+    assert {seen[label].provider for label in OBJECTS - files} == {"Provider mine"}
     # By default it would replace a ConfigMap whose data changed.
-    twin = seen[seen[files].provider]
+    (named,) = {seen[label].provider for label in files}
+    twin = seen[named]
     assert twin.inputs["enableConfigMapMutable"] == "true"
     assert twin.inputs["enableServerSideApply"] == "true"
     assert twin.inputs["context"] == "prod"

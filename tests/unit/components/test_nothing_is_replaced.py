@@ -9,6 +9,7 @@ import pulumi_kubernetes as kubernetes
 import pytest
 
 from components import ClusterArgs, Connection, ValkeyCluster
+from components.bundle import Bundle
 from tests.unit.components.recording import Program, Registered, record
 
 # What makes Pulumi's Kubernetes provider replace an object of a kind (its source: provider/diff.go), beside name and
@@ -26,6 +27,9 @@ REPLACING = {
     "ConfigMap": ("data", "binaryData", "immutable"),
     "PodDisruptionBudget": (),
     "NetworkPolicy": (),
+    "ServiceAccount": (),
+    "Role": (),
+    "RoleBinding": ("roleRef",),
 }
 # All that the API server lets anybody change of a StatefulSet.
 CHANGEABLE = {"replicas", "template", "updateStrategy", "minReadySeconds", "ordinals"}
@@ -48,6 +52,9 @@ CHANGES: dict[str, dict[str, Any]] = {
     "resources": {"resources": {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"memory": "1Gi"}}},
     "no resources": {"resources": {}},
     "auth": {"auth": {"passwordSecret": {"name": "mine"}}},
+    "agent.image": {"agent": {"image": "python:3.12"}},
+    "agent.resources": {"agent": {"resources": {"limits": {"memory": "128Mi"}}}},
+    "agent.log": {"agent": {"log": "json"}},
     "timeoutSeconds": {"timeoutSeconds": 60},
 }
 WAYS: dict[str, Connection] = {
@@ -86,6 +93,19 @@ def test_setting(setting: str, own: bool) -> None:  # noqa: FBT001
     if setting == "no replicas":
         expected = {f"PersistentVolumeClaim data-sessions-s{shard}-1" for shard in range(3)}
     assert gone == expected
+
+
+@pytest.mark.parametrize("own", [False, True], ids=["our provider", "a provider of the program's own"])
+def test_a_new_version_of_the_agent(own: bool, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: FBT001
+    before = base(own=own)
+    monkeypatch.setattr("components.cluster.agent_bundle", lambda: Bundle(b"another"))
+    after = program({}, own=own)
+    assert list(replaced(before, after)) == []
+    changed = {one.label for one in after if one.inputs != before[one.label].inputs}
+    # Code, the Pods' template, and the topology that is told that Pods are outdated: nothing else.
+    assert changed == {"ConfigMap sessions-agent", "Topology sessions"} | {
+        f"StatefulSet sessions-s{n}" for n in range(3)
+    }
 
 
 @pytest.mark.parametrize("own", [False, True], ids=["our provider", "a provider of the program's own"])
@@ -131,7 +151,7 @@ def _reasons(before: Program, after: Program, old: Registered, new: Registered) 
     elif new.kind in REPLACING:
         paths = ["metadata.name", "metadata.namespace", *REPLACING[new.kind]]
         if new.kind == "ConfigMap" and _mutable(before, old) and _mutable(after, new):
-            paths.remove("data")
+            paths = [path for path in paths if path not in ("data", "binaryData")]
         paths = [path for path in paths if path not in new.ignore_changes]
         yield from (path for path in paths if _at(old.inputs, path) != _at(new.inputs, path))
         if new.kind == "StatefulSet":

@@ -47,6 +47,9 @@ def test_network_policy() -> None:
         "policyTypes": ["Ingress"],
         "ingress": [
             {"ports": [{"port": 6379, "protocol": "TCP"}]},
-            {"ports": [{"port": 16379, "protocol": "TCP"}], "from": [{"podSelector": {"matchLabels": OWN}}]},
+            {
+                "ports": [{"port": 16379, "protocol": "TCP"}, {"port": 9379, "protocol": "TCP"}],
+                "from": [{"podSelector": {"matchLabels": OWN}}],
+            },
         ],
     }

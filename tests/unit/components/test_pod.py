@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 
 from components import ClusterArgs, Persistence, SecretKey
+from components.agent import PodAgent
+from components.args import Agent
 from components.labels import Identity
 from components.names import Names
 from components.pod import ServerPod, pod_template
@@ -31,6 +33,7 @@ def test_meets_the_restricted_standard() -> None:
     assert {next(iter(set(volume) - {"name"})) for volume in spec["volumes"]} <= {
         "configMap",
         "emptyDir",
+        "projected",
         "secret",
         "persistentVolumeClaim",
     }
@@ -43,11 +46,10 @@ def test_meets_the_restricted_standard() -> None:
         assert not any("hostPort" in port for port in container["ports"])
 
 
-def test_runs_as_an_ordinary_user_without_the_api() -> None:
+def test_runs_as_an_ordinary_user() -> None:
     spec = template()["spec"]
     context = spec["securityContext"]
     assert (context["runAsUser"], context["runAsGroup"], context["fsGroup"]) == (999, 999, 999)
-    assert spec["automountServiceAccountToken"] is False
     assert spec["enableServiceLinks"] is False
 
 
@@ -92,13 +94,32 @@ def test_data(args: ClusterArgs, data: dict[str, Any] | None, grace_s: int) -> N
 
 def test_probes() -> None:
     container = server()
-    for probe, question in (("startupProbe", "live"), ("livenessProbe", "live"), ("readinessProbe", "ready")):
-        assert container[probe]["exec"]["command"] == ["sh", "/etc/valkey/probe.sh", question]
+    for probe, path in (("startupProbe", "/started"), ("readinessProbe", "/ready")):
+        assert container[probe]["httpGet"] == {"path": path, "port": 9379, "scheme": "HTTP"}
+    # The server itself: it isn't stopped for a fault of the agent's.
+    assert container["livenessProbe"]["exec"]["command"] == ["sh", "/etc/valkey/probe.sh", "live"]
+    for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
         assert "initialDelaySeconds" not in container[probe]
     assert container["startupProbe"]["periodSeconds"] == 1
-    # A large dataset takes its time to load.
-    assert container["startupProbe"]["failureThreshold"] >= 1800
+    # A large dataset takes its time to load, and a start may be held before.
+    assert container["startupProbe"]["failureThreshold"] >= 3600
+    assert container["readinessProbe"]["periodSeconds"] == 2
     assert container["livenessProbe"]["failureThreshold"] * container["livenessProbe"]["periodSeconds"] >= 60
+
+
+@pytest.mark.parametrize(
+    ("image", "asked"),
+    [
+        ("valkey/valkey:8.1.8", True),
+        ("valkey/valkey:9.0.0", False),
+        ("valkey/valkey:9.1.2", False),
+        (f"valkey/valkey@sha256:{'0' * 64}", True),
+    ],
+)
+def test_before_9_0_the_agent_is_asked_to_hand_over(image: str, asked: bool) -> None:  # noqa: FBT001
+    lifecycle = server(ClusterArgs(image=image)).get("lifecycle")
+    expected = {"preStop": {"exec": {"command": ["sh", "/etc/valkey/handover.sh"]}}}
+    assert lifecycle == (expected if asked else None)
 
 
 def test_copies_of_a_shard_keep_apart() -> None:
@@ -163,6 +184,7 @@ def test_owner_is_not_in_the_template() -> None:
         ({"image": "valkey/valkey:9.1.1"}, True),
         ({"resources": {}}, True),
         ({"auth": {"passwordSecret": {"name": "mine"}}}, True),
+        ({"agent": {"image": "python:3.12"}}, True),
         ({"timeoutSeconds": 60}, False),
         ({"shards": 4}, False),
         ({"replicas": 2}, False),
@@ -187,9 +209,9 @@ def test_room_for_what_comes_beside_the_server() -> None:
         image="valkey/valkey:9.1.2",
         resources=ClusterArgs().resources,
         password=SecretKey(name="mine"),
+        agent=PodAgent(Names("sessions"), Agent(), SecretKey(name="mine"), "1"),
         config_hash="0",
         persistent=False,
-        init_containers=[{"name": "agent", "image": "python:3.13", "restart_policy": "Always"}],
         sidecars=[{"name": "exporter", "image": "exporter:1"}],
         volumes=[{"name": "certificates", "secret": {"secret_name": "tls"}}],
         mounts=[{"name": "certificates", "mount_path": "/etc/valkey-tls"}],

@@ -323,4 +323,27 @@ BAD: dict[str, Bad] = {
         ".auth.passwordSecret.name = (hidden): sessions-auth is the name of the Secret that would be generated; call "
         "yours otherwise",
     ),
+    # The agent.
+    "agent's image without tag": _bad(
+        {"agent": {"image": "python"}},
+        '.agent.image = "python": names no tag and no digest, so it would mean another version tomorrow; write '
+        "python:3.13-slim",
+    ),
+    "agent's image that is none": _bad(
+        {"agent": {"image": "Python 3"}},
+        '.agent.image = "Python 3": not an image reference; written like python:3.13-slim',
+    ),
+    "limit that no agent lives in": _bad(
+        {"agent": {"resources": {"limits": {"memory": "32Mi"}}}},
+        '.agent.resources.limits.memory = "32Mi": an agent needs at least 64Mi',
+    ),
+    "agent's request above its limit": _bad(
+        {"agent": {"resources": {"requests": {"cpu": 1}, "limits": {"cpu": "500m"}}}},
+        '.agent.resources.requests.cpu = "1": more than the limit, 500m',
+    ),
+    "agent's log in another form": _bad({"agent": {"log": "yaml"}}, '.agent.log = "yaml": must be text or json'),
+    "agent as an image": _bad({"agent": "python:3.13"}, '.agent = "python:3.13": must be a mapping'),
+    "key that no agent has": _bad(
+        {"agent": {"images": "python:3.13"}}, '.agent.images = "python:3.13": unknown key, did you mean image?'
+    ),
 }
