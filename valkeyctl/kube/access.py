@@ -5,11 +5,12 @@ Thin on purpose: the official client costs 0.6 s of import for a dozen requests 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import ssl
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -46,6 +47,21 @@ def path_of(api_version: str, plural: str, namespace: str | None = None, name: s
     root = f"/api/{api_version}" if "/" not in api_version else f"/apis/{api_version}"
     scope = f"/namespaces/{quote(namespace, safe='')}" if namespace else ""
     return f"{root}{scope}/{plural}" + (f"/{quote(name, safe='')}" if name else "")
+
+
+class Stream:
+    """An answer that is read while it comes. `close` may be called from another thread, and ends the reading."""
+
+    def __init__(self, response: urllib3.BaseHTTPResponse) -> None:
+        self._response = response
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self._response.stream(1 << 16)
+
+    def close(self) -> None:
+        """Ends it. Idempotent, and never raises."""
+        with contextlib.suppress(Exception):
+            self._response.shutdown()
 
 
 class Api:
@@ -108,6 +124,26 @@ class Api:
             return False
         return True
 
+    @contextlib.contextmanager
+    def stream(self, path: str, query: Mapping[str, Any], *, silent_s: float) -> Generator[Stream]:
+        """The body of an answer as it comes, over a connection of its own; closed at the end of the context.
+
+        Ends after `silent_s` without a byte, as ApiUnreachable. Errors: the tree in errors.py, also in the middle.
+        """
+        where = f"{path}?{urlencode(query)}"
+        waits = urllib3.Timeout(connect=CONNECT_TIMEOUT_S, read=silent_s)
+        response = self._exchange("GET", where, None, {"Accept": "application/json"}, streamed=waits)
+        try:
+            if response.status == 401:
+                self._link.credentials.renew()
+            if response.status >= 400:
+                raise self._refusal("GET", path, response)
+            yield Stream(response)
+        except urllib3.exceptions.HTTPError as error:
+            raise ApiUnreachable(_unreachable(self.target, error)) from error
+        finally:
+            response.close()
+
     # --- for the websocket of a port-forward -------------------------------------------------------------------------
 
     def authorization(self) -> str | None:
@@ -163,7 +199,13 @@ class Api:
             ) from error
 
     def _exchange(
-        self, method: str, path: str, body: Object | None, headers: dict[str, str]
+        self,
+        method: str,
+        path: str,
+        body: Object | None,
+        headers: dict[str, str],
+        *,
+        streamed: urllib3.Timeout | None = None,
     ) -> urllib3.BaseHTTPResponse:
         if self.patience_s <= 0:
             self._link.refuse_if_silent()
@@ -177,7 +219,8 @@ class Api:
                 self.target.server + path,
                 body=None if body is None else json.dumps(body).encode(),
                 headers=sent,
-                timeout=urllib3.Timeout(connect=CONNECT_TIMEOUT_S, read=READ_TIMEOUT_S),
+                timeout=streamed or urllib3.Timeout(connect=CONNECT_TIMEOUT_S, read=READ_TIMEOUT_S),
+                preload_content=streamed is None,
                 retries=False,
                 redirect=False,
             )

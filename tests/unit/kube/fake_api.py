@@ -12,7 +12,7 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -40,7 +40,10 @@ _PATH = re.compile(
 
 
 class FakeApi:
-    """`url` is where it listens; `objects` what it holds, by path; `seen` each request as (method, path)."""
+    """`url` is where it listens; `objects` what it holds, by path; `seen` each request as (method, path).
+
+    Watches tell what changed after their resourceVersion; one up to `compacted` is gone. Raising `cut` ends them all.
+    """
 
     def __init__(self) -> None:
         self.objects: dict[str, Object] = {}
@@ -50,7 +53,11 @@ class FakeApi:
         self.finalizers: set[str] = set()
         self._version = 0
         self._connections: list[socket.socket] = []
+        self.compacted = 0
+        self.cut = 0
+        self._changes: list[tuple[int, str, Object]] = []
         self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
         api = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -65,13 +72,36 @@ class FakeApi:
                 body = json.loads(self.rfile.read(length)) if length else None
                 api.seen.append((self.command, self.path))
                 api.headers.append({key.lower(): value for key, value in self.headers.items()})
+                if self.command == "GET" and "watch=true" in self.path:
+                    self.watch()
+                    return
                 status, answer = api.serve(self.command, self.path, body)
+                self.tell(status, answer)
+
+            def tell(self, status: int, answer: Object) -> None:
                 data = json.dumps(answer).encode()
                 self.send_response(status)
                 self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(data)))
                 self.end_headers()
                 self.wfile.write(data)
+
+            def watch(self) -> None:
+                parts = urlsplit(self.path)
+                query = {key: values[0] for key, values in parse_qs(parts.query).items()}
+                played = api.fault(self.command, self.path)
+                if isinstance(played, int):
+                    self.tell(*api._status(played, "played"))
+                    return
+                self.send_response(200)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Transfer-Encoding", "chunked")
+                self.end_headers()
+                with suppress(OSError):
+                    for event in api.events(parts.path, query):
+                        line = json.dumps(event).encode() + b"\n"
+                        self.wfile.write(b"%x\r\n%b\r\n" % (len(line), line))
+                    self.wfile.write(b"0\r\n\r\n")
 
             do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = answer  # noqa: N815 - names of the standard library
 
@@ -124,8 +154,48 @@ class FakeApi:
 
                 data = {k: base64.b64encode(v.encode()).decode() for k, v in body.pop("stringData").items()}
                 body["data"] = {**(body.get("data") or {}), **data}
+            self._note("MODIFIED" if path in self.objects else "ADDED", path, body)
             self.objects[path] = body
             return body
+
+    def remove(self, path: str) -> None:
+        """Deletes the object there, as if somebody had."""
+        with self._lock:
+            self._version += 1
+            known = self.objects.pop(path)
+            self._note(
+                "DELETED", path, {**known, "metadata": known["metadata"] | {"resourceVersion": str(self._version)}}
+            )
+
+    def events(self, collection: str, query: dict[str, str]) -> Iterator[Object]:
+        """What a watch of objects in a collection tells, until its time is over."""
+        selected = query.get("fieldSelector")
+        until = time.monotonic() + int(query["timeoutSeconds"])
+        with self._lock:
+            cut, after = self.cut, int(query.get("resourceVersion") or 0)
+            if not after:
+                after = self._version
+                found = [
+                    o for p, o in self.objects.items() if p.rpartition("/")[0] == collection and _field(o, selected)
+                ]
+                current: list[Object] = [{"type": "ADDED", "object": one} for one in found]
+            elif after <= self.compacted:
+                current = [{"type": "ERROR", "object": self._status(410, "too old resource version", "Expired")[1]}]
+            else:
+                current = []
+        yield from current
+        while time.monotonic() < until and self.cut == cut:
+            with self._lock:
+                self._changed.wait(0.05)
+                news = [
+                    e for version, path, e in self._changes if version > after and path.startswith(f"{collection}/")
+                ]
+                after = self._version
+            yield from (event for event in news if _field(event["object"], selected))
+
+    def _note(self, kind: str, path: str, body: Object) -> None:
+        self._changes.append((self._version, path, {"type": kind, "object": body}))
+        self._changed.notify_all()
 
     def serve(self, method: str, target: str, body: Object | None) -> tuple[int, Object]:
         played = self.fault(method, target)
@@ -169,7 +239,7 @@ class FakeApi:
             if path in self.finalizers:
                 known["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
             else:
-                del self.objects[path]
+                self.remove(path)
             return 200, known
         assert body is not None
         wanted = body.get("metadata", {}).get("resourceVersion")
