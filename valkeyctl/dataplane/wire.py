@@ -77,6 +77,15 @@ def is_replica(told: bytes) -> bool:
     return _nodes(told.decode()).myself.role is Role.REPLICA
 
 
+def node_table(text: str) -> tuple[Peer, Mapping[str, Peer]]:
+    """A server itself and the other nodes, by id, out of its answer to WHO or the same lines in a file on its disk.
+
+    Raises ValueError or IndexError for nonsense.
+    """
+    nodes = _nodes(text)
+    return nodes.myself, nodes.peers
+
+
 def count_keys(slot: int) -> Command:
     """Ask how many keys a server holds in a slot."""
     return ("CLUSTER", "COUNTKEYSINSLOT", slot)
