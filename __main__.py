@@ -11,5 +11,8 @@ stack = f"{pulumi.get_organization()}/{pulumi.get_project()}/{pulumi.get_stack()
 kubernetes = ManagedProvider("kubernetes", settings.connection)
 namespace = Namespace(settings.namespace, connection=settings.connection, namespace=settings.namespace, owner=stack)
 for name, args in settings.instances.items():
-    cluster = ValkeyCluster(name, args, pulumi.ResourceOptions(providers=[kubernetes], depends_on=[namespace]))
+    options = pulumi.ResourceOptions(
+        providers=[kubernetes], depends_on=[namespace], protect=name in settings.protected or None
+    )
+    cluster = ValkeyCluster(name, args, options)
     pulumi.export(name, cluster.summary)

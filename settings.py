@@ -1,7 +1,8 @@
 """The stack config, read and checked: the only reader of Pulumi's configuration.
 
-`valkey:kubernetes` says where, `valkey:instances` what. Everything that is wrong is told at once, at preview, each with
-its path, its value (never a secret's), the reason and the nearest valid key; the program then ends without a traceback.
+`valkey:kubernetes` says where, `valkey:instances` what, `valkey:defaults` what the instances have in common. Everything
+that is wrong is told at once, at preview, each with its path, its value (never a secret's), the reason and the nearest
+valid key; the program then ends without a traceback.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 import pulumi
 from pulumi.runtime.config import CONFIG, get_config_env, is_config_secret
@@ -18,6 +19,8 @@ from pydantic import AfterValidator, Field, PlainValidator, ValidationError
 
 from components.args import ClusterArgs, ClusterSettings, Model
 from components.names import collisions, instance_name_problem, namespace_problem
+from components.overlay import is_default, laid_over
+from components.problems import Path as KeyPath
 from components.problems import Problem, fail, in_order, nearest, refuse, render_path, tell
 from components.rules import secret_problem
 from valkeyctl.lifecycle import Connection
@@ -85,6 +88,10 @@ class Instance(ClusterSettings):
     architecture: Annotated[str, PlainValidator(_architecture)] = Field(
         default="cluster", description="`cluster`. (`failover` and `replica` aren't available yet.) Fixed at creation."
     )
+    protect: bool = Field(
+        default=False,
+        description="Pulumi refuses to delete or replace anything of the instance, until an `up` with `false` here.",
+    )
 
 
 def _apart(instances: dict[str, Instance]) -> dict[str, Instance]:
@@ -101,10 +108,21 @@ def _apart(instances: dict[str, Instance]) -> dict[str, Instance]:
     return instances
 
 
+def _shared(defaults: dict[str, Any]) -> dict[str, Any]:
+    if "slots" in defaults:
+        refuse([Problem(("slots",), defaults["slots"], "a layout belongs to one instance; write it there")])
+    return defaults
+
+
 class StackConfig(Model):
     """All of the stack config that is ours."""
 
     kubernetes: Kubernetes = Field(default=Kubernetes(), description="Where.")
+    defaults: Annotated[dict[str, Any], AfterValidator(_shared)] = Field(
+        default={},
+        description="What holds for every instance that doesn't say otherwise: any keys of an instance but `slots`. "
+        "Mappings are merged key by key; `null` in an instance takes a default away.",
+    )
     instances: Annotated[
         dict[Annotated[str, AfterValidator(_instance_name)], Instance],
         AfterValidator(_apart),
@@ -113,11 +131,12 @@ class StackConfig(Model):
 
 @dataclass(frozen=True)
 class Settings:
-    """What the program is to build: where, and the arguments of each instance by its name."""
+    """What the program is to build: where, the arguments of each instance by its name, and which are protected."""
 
     connection: Connection
     namespace: str
     instances: Mapping[str, ClusterArgs]
+    protected: frozenset[str] = frozenset()
 
 
 def load() -> Settings:
@@ -150,10 +169,23 @@ def parse(values: Mapping[str, str], secret: frozenset[str] = frozenset()) -> tu
         del raw["instances"]
     hidden = {field for field in raw if f"{PROJECT}:{field}" in secret}
     try:
-        config = StackConfig.model_validate(raw, by_alias=True, by_name=False)
+        config = StackConfig.model_validate(_merged(raw), by_alias=True, by_name=False)
     except ValidationError as error:
-        return in_order(problems + _told(error, hidden)), None
+        return in_order(problems + _told(error, hidden, raw)), None
     return (problems, None) if problems else ([], _settings(config))
+
+
+def _merged(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """The stack config with its defaults under every instance. What isn't even a mapping is left for its validator."""
+    defaults, instances = raw.get("defaults"), raw.get("instances")
+    if not isinstance(defaults, dict) or not isinstance(instances, dict):
+        return dict(raw)
+    shared, named = cast("dict[str, Any]", defaults), cast("dict[str, Any]", instances)
+    over = {
+        name: laid_over(shared, cast("dict[str, Any]", own)) if isinstance(own, dict) else own
+        for name, own in named.items()
+    }
+    return {**raw, "instances": over}
 
 
 def _settings(config: StackConfig) -> Settings:
@@ -173,12 +205,22 @@ def _settings(config: StackConfig) -> Settings:
             )
             for name, instance in config.instances.items()
         },
+        protected=frozenset(name for name, instance in config.instances.items() if instance.protect),
     )
 
 
-def _told(error: ValidationError, hidden: set[str]) -> list[str]:
+def _told(error: ValidationError, hidden: set[str], raw: Mapping[str, Any]) -> list[str]:
+    def written_at(path: KeyPath) -> KeyPath:
+        """Where a value of an instance stands: with the instance, or among the defaults."""
+        if path[:1] != ("instances",) or len(path) < 3:
+            return path
+        rest, own = path[2:], (raw.get("instances") or {}).get(path[1])
+        return ("defaults", *rest) if is_default(rest, raw.get("defaults"), own) else path
+
+    # A value that came from secret defaults is shown nowhere, whichever instance it went into.
+    hide = hidden | {"instances"} if "defaults" in hidden else hidden
     lines: list[str] = []
-    for line in tell(error, StackConfig, "", hide=hidden):
+    for line in tell(error, StackConfig, "", hide=hide, written_at=written_at):
         if line.startswith("instances: is required"):
             example = f"pulumi config set --path {PROJECT}:instances.sessions.shards 3"
             lines.append(f"{PROJECT}:instances: no instance is declared; try `{example}`")

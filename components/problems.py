@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import typing
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from types import UnionType
@@ -64,12 +64,20 @@ def nearest(word: str, words: Iterable[str]) -> str:
     return f", did you mean {by_fold[close[0]]}?" if close else ""
 
 
-def tell(error: ValidationError, model: type[BaseModel], root: str, *, hide: Collection[str] = ()) -> list[str]:
+def tell(
+    error: ValidationError,
+    model: type[BaseModel],
+    root: str,
+    *,
+    hide: Collection[str] = (),
+    written_at: Callable[[Path], Path] = lambda path: path,
+) -> list[str]:
     """One line for each error: `<root>.<path> = <value>: <reason>`, sorted by path.
 
     `hide`: first keys of paths below which no value is shown. Those that may be passwords never are.
+    `written_at`: where a person wrote what the model has at a path.
     """
-    lines: list[tuple[str, str]] = []
+    lines: set[tuple[str, str]] = set()
     for detail in error.errors(include_url=False):
         # pydantic marks an error of a mapping's key, as against its value, by one more part.
         path = tuple(part for part in detail["loc"] if part != "[key]")
@@ -81,7 +89,7 @@ def tell(error: ValidationError, model: type[BaseModel], root: str, *, hide: Col
                 hide=any(part in hide for part in path[:1]) or _may_be_secret(model, path, detail["input"]),
             )
         )
-        lines.append((render_path(root, path), f"{shown}: {_reason(detail, model)}"))
+        lines.add((render_path(root, written_at(path)), f"{shown}: {_reason(detail, model)}"))
     return in_order(path + rest for path, rest in lines)
 
 

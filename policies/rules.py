@@ -37,7 +37,16 @@ RULES: tuple[Rule, ...] = (
         "name a whole release (`valkey/valkey:9.1.2`), and its digest where the profile asks for it "
         "(`valkey/valkey:9.1.2@sha256:…`); in a stack config under `image`",
         check=images.pinned,
-        parameters={"require": _choice("tag", "tag", "digest", means="What pins an image.")},
+        parameters={
+            "require": _choice(
+                "release",
+                "line",
+                "release",
+                "digest",
+                means="What pins an image: a tag that names a line at least (`9.1`), one that names a release, "
+                "or nothing but a digest.",
+            )
+        },
     ),
     Rule(
         "approved-registries",

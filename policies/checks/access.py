@@ -56,8 +56,8 @@ def plain_password(resource: Resource, _params: Params, surroundings: Surroundin
             if _tells_password(name, words) or (name in ("pass", "a") and words):
                 yield Finding(resource, f"{container.where} has a password on its command line (--{name})")
         for variable in items(at(container.spec, "env")):
-            name = text(at(variable, "name"))
-            if _sounds_secret(name) and text(at(variable, "value")):
+            name, value = text(at(variable, "name")), text(at(variable, "value"))
+            if _sounds_secret(name) and value and value not in _secret_names(resource):
                 yield Finding(resource, f"{container.where} has a password in its environment ({name})")
 
 
@@ -110,6 +110,12 @@ def _texts(resource: Resource) -> Iterator[tuple[str, str]]:
     for file, content in data.items() if isinstance(data, Mapping) else ():
         if file.endswith((".conf", ".acl")):
             yield str(file), text(content)
+
+
+def _secret_names(resource: Resource) -> set[str]:
+    """The names of the Secrets that the Pods mount: an agent may be told which one it is."""
+    volumes = items(at(pod_spec(resource), "volumes"))
+    return {text(at(volume, "secret", "secretName")) for volume in volumes}
 
 
 def _tells_password(name: str, words: Sequence[str]) -> bool:

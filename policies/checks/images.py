@@ -9,11 +9,12 @@ from ..model import Finding, Params, Resource, Surroundings
 from ..pods import containers
 from ..reading import at, image, text
 
-_RELEASE = re.compile(r"(^|\D)\d+\.\d+\.\d+")
+#: What a tag has to name, by what is asked for.
+_NAMED = {"line": re.compile(r"(^|\D)\d+\.\d+"), "release": re.compile(r"(^|\D)\d+\.\d+\.\d+")}
 
 
 def pinned(resource: Resource, params: Params, _: Surroundings) -> Iterator[Finding]:
-    """Images that mean something else tomorrow. A digest always pins; a tag does where it names a whole release."""
+    """Images that mean something else tomorrow. A digest always pins; a tag does as far as it names a version."""
     for container in containers(resource):
         reference = text(at(container.spec, "image"))
         if not reference:
@@ -25,7 +26,7 @@ def pinned(resource: Resource, params: Params, _: Surroundings) -> Iterator[Find
             yield Finding(resource, f"{container.where} runs {reference}, which names no digest")
         elif not parts.tag:
             yield Finding(resource, f"{container.where} runs {reference}, which names neither tag nor digest")
-        elif not _RELEASE.search(parts.tag):
+        elif not _NAMED[params["require"]].search(parts.tag):
             yield Finding(resource, f"{container.where} runs {reference}, whose tag {parts.tag} moves")
 
 

@@ -67,6 +67,7 @@ BAD: dict[str, dict[str, Case]] = {
         "no tag": _one(with_server(image="valkey/valkey"), "container server runs valkey/valkey, which names neither"),
         "latest": _one(with_server(image="valkey/valkey:latest"), "whose tag latest moves"),
         "a line": _one(with_server(image="mirror.example:5000/valkey/valkey:9.1"), "whose tag 9.1 moves"),
+        "not even a line": _one(with_server(image="valkey/valkey:9"), "whose tag 9 moves", require="line"),
         "a tag where a digest is asked for": _one(
             with_server(image="valkey/valkey:9.1.2"),
             "runs valkey/valkey:9.1.2, which names no digest",
@@ -346,6 +347,7 @@ BAD: dict[str, dict[str, Case]] = {
 
 GOOD: dict[str, dict[str, Case]] = {
     "image-pinned": {
+        "a line where that will do": _one(with_server(image="valkey/valkey:9.1"), require="line"),
         "a release": _one(with_server(image="valkey/valkey:9.1.2-alpine")),
         "a digest without a tag": _one(with_server(image="valkey/valkey@sha256:" + "0" * 64), require="digest"),
         "a registry's port is no tag": _one(with_server(image="mirror.example:5000/valkey:9.1.2")),
@@ -419,6 +421,7 @@ GOOD: dict[str, dict[str, Case]] = {
         "the name of a Secret": Case(
             [STACK], config={"app:x": json.dumps({"passwordSecret": {"name": "s"}, "secretName": "s"})}
         ),
+        "which Secret it is": _one(with_server(env=[{"name": "PASSWORD_SECRET", "value": "cache-auth"}])),
         "an empty one": Case([STACK], config={"app:password": ""}),
     },
     "pod-security": {

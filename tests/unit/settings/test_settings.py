@@ -127,7 +127,7 @@ def test_the_project_declares_what_is_read() -> None:
     assert project["options"]["refresh"] == "always"
     # Without the option, a program runs in whichever environment is active.
     assert "virtualenv" not in project["runtime"]["options"]
-    assert set(project["config"]) == {"valkey:kubernetes", "valkey:instances"}
+    assert set(project["config"]) == {"valkey:kubernetes", "valkey:defaults", "valkey:instances"}
     for declared in project["config"].values():
         assert declared["type"] == "object"
         assert declared["description"]
