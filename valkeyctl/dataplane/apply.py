@@ -38,6 +38,8 @@ COMMANDS_NEEDED: tuple[str, ...] = (
 _TOOK_EFFECT: Mapping[type[Action], tuple[str, ...]] = {
     steps.SetEpoch: ("already non-zero", "does not know any other node"),
     steps.Forget: ("Unknown node",),
+    # It is a primary by now: the server did it itself, or the answer to the first asking was lost.
+    steps.TakeOver: ("CLUSTER FAILOVER to a replica",),
 }
 
 
@@ -113,6 +115,8 @@ def _commands(step: Action, endpoints: Mapping[Member, Endpoint]) -> list[Comman
         case steps.Promote():
             # FORCE: without the primary's consent, which is gone; still voted for by a majority, unlike TAKEOVER.
             return [("CLUSTER", "FAILOVER", "FORCE")]
+        case steps.TakeOver():
+            return [("CLUSTER", "FAILOVER", "TAKEOVER")]
         case steps.Forget(node_id=node_id):
             return [("CLUSTER", "FORGET", node_id)]
         case steps.CloseSlot(slot=slot):

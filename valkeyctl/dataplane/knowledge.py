@@ -120,6 +120,47 @@ class Knowledge:
         return len(self.elector_ids) - gone > len(self.elector_ids) // 2
 
     @cached_property
+    def majority_heard(self) -> bool:
+        """Whether the voters that answer are a majority: then elections end, whoever else stays away."""
+        return len(self.owned) > len(self.elector_ids) // 2
+
+    @cached_property
+    def takeover_due(self) -> bool:
+        """Whether a person's consent to go on without a majority holds now.
+
+        The voters that are gone for good, or have been silent for as long as was declared, must leave the others in a
+        minority, whoever of these still comes back.
+        """
+        after_s = self.spec.takeover_after_s
+        if after_s is None or self.majority_heard:
+            return False
+        given_up = sum(1 for node_id in self.lost if self._is_given_up(self.ghost_of_id[node_id], after_s))
+        return len(self.elector_ids) - given_up <= len(self.elector_ids) // 2
+
+    def silent_for(self, member: Member, at_least_s: float) -> bool:
+        """Whether a member has been absent or unreachable for so long."""
+        outcome = self.view.missing.get(member)
+        return outcome is not None and outcome.for_s >= at_least_s
+
+    def _is_given_up(self, ghost: Ghost, after_s: float) -> bool:
+        if ghost.kind is Kind.GONE:
+            return True
+        if ghost.kind is not Kind.AWAY or ghost.seen_alive:
+            return False
+        if ghost.member is not None:
+            return self.silent_for(ghost.member, after_s)
+        # Nobody has heard its name: it may be any of those that are missing.
+        return all(self.silent_for(member, after_s) for member in self.view.missing)
+
+    @cached_property
+    def empty_throughout(self) -> bool:
+        """Whether no member that answers owns a slot, remembers an owner of one, or holds a key.
+
+        So it is before an instance is first formed, and when every copy of everything is gone.
+        """
+        return not self.owned and not self.lost and not any(node.keys for node in self.nodes.values())
+
+    @cached_property
     def unheard(self) -> tuple[Member, ...]:
         """Members that didn't answer and that nobody tells of: what they hold is unknown."""
         told = {ghost.member for ghost in self.ghosts if ghost.kind is Kind.AWAY}

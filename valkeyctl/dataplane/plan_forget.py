@@ -14,17 +14,22 @@ from valkeyctl.dataplane.steps import Forget
 def forget_the_gone(k: Knowledge, shards: Sequence[Shard], found: Findings) -> None:
     """Forget every node that is gone for good, wherever it is known.
 
-    Not while it is remembered as the owner of slots that somebody may take over: an election for it would end. A member
-    bans a forgotten node for a minute; all members forget it in the same round, so that none can bring it back by
-    gossip after that. One that didn't answer may do so, and it is forgotten again. A member that still replicates it
+    Not while it is remembered as the owner of slots that somebody may take over: an election for it would end. Nor any
+    other while an election is due anywhere: what members believe of one another is best left alone in the middle of it.
+
+    A member bans a forgotten node for a minute; all members forget it in the same round, so that none can bring it back
+    by gossip after that. One that didn't answer may do so, and it is forgotten again. A member that still replicates it
     can't forget it; it is attached elsewhere first.
     """
+    election_due = any(shard.heirs and shard.problem is None for shard in shards)
     given_up = frozenset[str]().union(*(shard.given_up for shard in shards))
     for ghost in k.ghosts:
         if ghost.kind is not Kind.GONE or (ghost.node_id in k.lost and ghost.node_id not in given_up):
             continue
         for member in sorted(ghost.told_by):
-            if k.nodes[member].primary_id == ghost.node_id:
+            if election_due:
+                found.symptom(member, f"it forgets {ghost}")
+            elif k.nodes[member].primary_id == ghost.node_id:
                 found.symptom(member, f"it replicates another node than {ghost}")
             else:
                 found.do(Forget(member, ghost.node_id, str(ghost.member or ghost.host or ghost.address or "a node")))

@@ -8,7 +8,7 @@ from valkeyctl.dataplane.findings import Findings
 from valkeyctl.dataplane.knowledge import Knowledge
 from valkeyctl.dataplane.plan_introduce import knows
 from valkeyctl.dataplane.shards import Shard, has_copy
-from valkeyctl.dataplane.steps import Detach, Promote, Replicate
+from valkeyctl.dataplane.steps import Detach, Promote, Replicate, TakeOver
 from valkeyctl.dataplane.view import NodeView, Role
 
 MOST_LAG_BYTES = 1 << 20
@@ -79,19 +79,35 @@ def _replicate(k: Knowledge, node: NodeView, primary: NodeView, found: Findings)
 
 
 def _help_election(k: Knowledge, shard: Shard, found: Findings) -> None:
-    """Ask for the election that a replica doesn't ask for itself: one that was restarted and has never been linked
-    since.
+    """Bring about what doesn't come about by itself: an election that no replica asks for, or, where a person declared
+    it, a takeover without one.
 
-    To the server its data is of unknown age. Here it is the best copy there is: all members of its shard answer.
+    A replica doesn't ask that was restarted and has never been linked since, nor one that lost its link long ago: to
+    the server its data is of unknown age, or too old. Here it is the best copy there is: all members of its shard
+    answer, or have been silent for as long as was declared.
     """
-    lost = {heir.primary_id for heir in shard.heirs}
-    away = any(member in k.view.missing for member in k.spec.shard_members(shard.index))
-    if away or len(lost) != 1 or any(heir.link is None or heir.link.was_up for heir in shard.heirs):
+    if shard.problem is not None:
         return
-    best = max(shard.heirs, key=lambda n: (n.offset, n.keys, -n.member.ordinal))
+    best = best_copy(shard.heirs)
+    if shard.without_vote:
+        found.do(TakeOver(best.member))
+        return
+    after_s = k.spec.takeover_after_s
+    missing = [member for member in k.spec.shard_members(shard.index) if member in k.view.missing]
+    if not missing:
+        asks_itself = any(heir.link is None or heir.link.was_up for heir in shard.heirs)
+    else:
+        asks_itself = after_s is None or not all(k.silent_for(member, after_s) for member in missing)
+    if asks_itself or not k.majority_heard or len({heir.primary_id for heir in shard.heirs}) != 1:
+        return
     voters = [k.nodes[member] for member in k.owned]
     if voters and all(knows(voter, best) and knows(best, voter) for voter in voters):
         found.do(Promote(best.member))
+
+
+def best_copy(heirs: Sequence[NodeView]) -> NodeView:
+    """The replica that has most of what its lost primary had."""
+    return max(heirs, key=lambda n: (n.offset, n.keys, -n.member.ordinal))
 
 
 def _free_a_replica(k: Knowledge, shard: Shard, found: Findings) -> None:

@@ -50,6 +50,9 @@ def assign_slots(k: Knowledge, shards: Sequence[Shard], found: Findings) -> None
     Never slots that a member which hasn't answered may own, nor those of a lost owner while somebody may take over from
     it, or without consent where keys may be gone for good.
     """
+    if k.spec.formed and k.spec.persistent and not k.spec.accept_data_loss and k.empty_throughout:
+        _refuse_to_form_on_empty_disks(k, found)
+        return
     given_up = frozenset[str]().union(*(shard.given_up for shard in shards))
     to_give = k.free | union(k.lost[node_id] for node_id in given_up)
     epoch = k.newest_epoch
@@ -73,6 +76,18 @@ def assign_slots(k: Knowledge, shards: Sequence[Shard], found: Findings) -> None
         else:
             lost = bool(slots & union(k.lost.values()))
             _assign_in_a_cluster(primary, slots, k.view.member_of_id, found, lost=lost)
+
+
+def _refuse_to_form_on_empty_disks(k: Knowledge, found: Findings) -> None:
+    """Volumes outlive Pods: where every one is empty, something has happened to them that a person should know of."""
+    if k.view.missing:
+        for member in k.view.missing:
+            found.wait(member, "it answers: every other member's disk came back empty")
+        return
+    found.refuse(
+        "the instance has been Ready before, and every disk came back empty: all its data is gone",
+        "Bring its volumes back, or set `allowDataLoss: true` for the instance: then it is formed anew, empty.",
+    )
 
 
 def _assign_in_a_cluster(

@@ -26,7 +26,8 @@ class Shard:
 
     `nodes` are its members that answered. `primary` is the one that owns slots, or the one that is to get them; None
     while that can't be said: then `waits_for` tells what decides it, or `problem` why nothing will. `heirs` are
-    replicas with a copy of a primary that is gone. `given_up` are the ids of lost owners that nobody can take over
+    replicas with a copy of a primary that is gone, and `without_vote` says that one of them is to take over without an
+    election, as a person declared for this case. `given_up` are the ids of lost owners that nobody can take over
     from and whose slots may go to others.
     """
 
@@ -36,6 +37,7 @@ class Shard:
     waits_for: str = ""
     problem: Problem | None = None
     heirs: tuple[NodeView, ...] = ()
+    without_vote: bool = False
     given_up: frozenset[str] = frozenset()
 
 
@@ -74,15 +76,32 @@ def _stands_in_the_way(k: Knowledge, index: int, nodes: tuple[NodeView, ...], gh
     if ghost.kind is Kind.AWAY and ghost.seen_alive:
         return Shard(index, nodes, waits_for=f"{ghost} answers; the others reach it")
     heirs = tuple(n for n in k.nodes.values() if n.primary_id == ghost.node_id and has_copy(n))
-    if heirs and not k.majority_possible:
-        return Shard(index, nodes, problem=_no_majority(k, ghost), heirs=heirs)
     if heirs:
-        names = " or ".join(str(n.member) for n in heirs)
-        return Shard(index, nodes, waits_for=f"{names} takes over from {ghost}", heirs=heirs)
+        return _with_heirs(k, index, nodes, ghost, heirs)
     waits_for = _may_still_come(k, ghost)
     if waits_for:
         return Shard(index, nodes, waits_for=waits_for)
     return None if k.loss_accepted else Shard(index, nodes, problem=_data_gone(k, ghost))
+
+
+def _with_heirs(
+    k: Knowledge, index: int, nodes: tuple[NodeView, ...], ghost: Ghost, heirs: tuple[NodeView, ...]
+) -> Shard:
+    """A shard whose owner is lost, and of whose data others have a copy."""
+    names = " or ".join(str(n.member) for n in heirs)
+    after_s = k.spec.takeover_after_s
+    if k.takeover_due:
+        # A better copy may be on a member that hasn't been silent for as long.
+        young = [m for m in k.spec.shard_members(index) if m in k.view.missing and not k.silent_for(m, after_s or 0)]
+        waits_for = f"{young[0]} comes back; it may have a better copy" if young else f"{names} takes over from {ghost}"
+        return Shard(index, nodes, waits_for=waits_for, heirs=heirs, without_vote=not young)
+    if not k.majority_possible:
+        return Shard(index, nodes, problem=_no_majority(k, ghost), heirs=heirs)
+    if k.majority_heard:
+        return Shard(index, nodes, waits_for=f"{names} takes over from {ghost}", heirs=heirs)
+    way_out = "" if after_s is None else f"; after {after_s:g} s it takes over without one, as declared"
+    waits_for = f"a majority of the primaries comes back and elects {names} in the place of {ghost}{way_out}"
+    return Shard(index, nodes, waits_for=waits_for, heirs=heirs)
 
 
 def _may_still_come(k: Knowledge, ghost: Ghost) -> str:
@@ -120,7 +139,8 @@ def _no_majority(k: Knowledge, ghost: Ghost) -> Problem:
     return Problem(
         f"{gone} of {len(k.elector_ids)} primaries are gone for good, so that no majority can elect a new one "
         f"for {ghost}",
-        "Bring the Pods back with their volumes; taking over without a majority is not supported yet.",
+        "Bring the Pods back with their volumes, or declare `takeover: {afterSeconds: …}` for the instance: then the "
+        "best copies take over, and what only the lost primaries had is lost.",
     )
 
 

@@ -124,6 +124,25 @@ class Promote:
 
 
 @dataclass(frozen=True)
+class TakeOver:
+    """Have a replica take the slots of its lost primary without an election, which no majority is there to hold.
+
+    What the lost primary took and this copy has not is lost, and if that primary lives on out of sight, it serves the
+    same slots until it hears of the newer claim. So it is done only as a person declared, and said loudly.
+    """
+
+    member: Member
+    settles_in_s: ClassVar[float] = 3.0
+
+    def describe(self) -> str:
+        """One line for a person."""
+        return (
+            f"{self.member}: TAKE OVER WITHOUT AN ELECTION, as declared under `takeover`: the majority of the "
+            "primaries is gone, and with them what only they had"
+        )
+
+
+@dataclass(frozen=True)
 class Forget:
     """Remove a node that exists no more from a member's table. `who` names it for people."""
 
@@ -185,6 +204,7 @@ Action = (
     | Replicate
     | Detach
     | Promote
+    | TakeOver
     | Forget
     | CloseSlot
     | SetNodeTimeout
@@ -200,6 +220,7 @@ _TOGETHER: dict[type[Action], str] = {
     Replicate: "attach to their primaries",
     Detach: "detach",
     Promote: "ask to be elected",
+    TakeOver: "without an election, as declared under `takeover`, the majority being gone, TAKE OVER at",
     Forget: "forget nodes that are gone at",
     CloseSlot: "close slots of",
     SetNodeTimeout: "set the node timeouts of",

@@ -27,6 +27,8 @@ DECLARED_KEYS = (
     "timeout_s",
     "allow_data_loss",
     "node_timeout_ms",
+    "persistent",
+    "takeover_after_s",
     "settings",
     "workload_revision",
     "context",

@@ -8,10 +8,12 @@ from typing import Any
 
 from valkeyctl.dataplane import Condition, Done, Phase, Report, Status, Steps, describe_layout, observe, plan, report
 from valkeyctl.dataplane.errors import ValkeyctlError
+from valkeyctl.kube.access import Api
+from valkeyctl.kube.declared import DeclaredUnreadable, read_declared
 from valkeyctl.kube.pods import PodFacts, pod_conditions, pod_facts
 from valkeyctl.kube.status import read_status
 from valkeyctl.lifecycle.props import Declaration
-from valkeyctl.lifecycle.session import Session, api_of, open_session
+from valkeyctl.lifecycle.session import Session, api_of, for_agents, open_session
 
 ANSWER_TIMEOUT_S = 2.0
 
@@ -20,11 +22,13 @@ ANSWER_TIMEOUT_S = 2.0
 class Seen:
     """What a look found. `right`: Valkey is in the declared state. `todo`: what an `up` would do first, for people.
 
-    `report` is None where not even the API server could be asked; `problem` then says why.
+    `told_to_agents`: the agents in the Pods have been told the same declaration. `report` is None where not even the
+    API server could be asked; `problem` then says why.
     """
 
     right: bool
     todo: tuple[str, ...] = ()
+    told_to_agents: bool = False
     report: Report | None = None
     problem: str = ""
     outputs: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -35,7 +39,9 @@ def look(declaration: Declaration, *, formed: bool = False) -> Seen:
     place = declaration.place
     try:
         status = read_status(api_of(place), place.namespace, place.instance)
-        session = open_session(declaration, formed=formed or bool(status and status.formed))
+        formed = formed or bool(status and status.formed)
+        told = is_told(api_of(place), declaration, formed=formed)
+        session = open_session(declaration, formed=formed)
         endpoints = session.directory()
         view = observe(session.spec, endpoints, session.dialer, timeout_s=ANSWER_TIMEOUT_S)
         facts = pod_facts(session.directory, session.spec.members)
@@ -45,7 +51,17 @@ def look(declaration: Declaration, *, formed: bool = False) -> Seen:
     todo = planned.describe() if isinstance(planned, Steps) else ()
     if not isinstance(planned, Steps | Done):
         todo = (f"{planned.reason}. {planned.remedy}",)
-    return Seen(isinstance(planned, Done), todo, found, outputs=outputs_of(session, found, facts))
+    return Seen(isinstance(planned, Done), todo, told, found, outputs=outputs_of(session, found, facts))
+
+
+def is_told(api: Api, declaration: Declaration, *, formed: bool) -> bool:
+    """Whether the agents have been told this declaration. Errors: those of the API."""
+    place = declaration.place
+    try:
+        told = read_declared(api, place.namespace, place.instance)
+    except DeclaredUnreadable:
+        return False
+    return told == for_agents(declaration, formed=formed)
 
 
 def outputs_of(session: Session, found: Report, facts: Sequence[PodFacts]) -> dict[str, Any]:

@@ -1,4 +1,8 @@
-"""Prepare: the first resource of an instance. It refuses, before any write, objects that belong to somebody else."""
+"""Prepare: the first resource of an instance. It refuses, before any write, objects that belong to somebody else.
+
+Then it makes what the Pods' agents write into and may not make: the status ConfigMap, the one that will tell them what
+is declared, and the Lease.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,7 @@ from valkeyctl.lifecycle.changes import owners, refuse_storage_change
 from valkeyctl.lifecycle.connection import Connection, options
 from valkeyctl.lifecycle.engine import engine
 from valkeyctl.lifecycle.props import CONNECTION_KEYS, changed, is_unknown, place_of
-from valkeyctl.lifecycle.provider import Props, Provider
+from valkeyctl.lifecycle.provider import WRITE_PATIENCE_S, Props, Provider
 
 if TYPE_CHECKING:
     from valkeyctl.kube.ownership import Wanted
@@ -38,15 +42,17 @@ class PrepareProvider(Provider):
     def create_it(self, props: Props) -> dynamic.CreateResult:
         """Looks once more: somebody may have been faster than this `up`."""
         _refuse(props)
+        _ensure_words(props)
         return dynamic.CreateResult(f"{props['namespace']}/{props['instance']}", dict(props))
 
     def update_it(self, olds: Props, news: Props) -> Props:  # noqa: ARG002
         """As create."""
         _refuse(news)
+        _ensure_words(news)
         return dict(news)
 
     def delete_it(self, props: Props) -> None:
-        """The last of an instance to go: with it go the status ConfigMap and the Lease.
+        """The last of an instance to go: with it go its status, what was declared to its agents, and the Lease.
 
         And what a killed pulumi made without coming to write it down: Pulumi doesn't know of it, and would leave it.
         Claims are not touched: what they hold may be meant to stay.
@@ -69,14 +75,29 @@ def _wanted(props: Props) -> list[Wanted]:
     return [Wanted(str(o["apiVersion"]), str(o["kind"]), str(o["name"])) for o in props.get("objects") or []]
 
 
-def _refuse(props: Props) -> None:
-    from valkeyctl.kube.labels import status_name  # noqa: PLC0415
-    from valkeyctl.kube.ownership import Wanted, refuse_foreign  # noqa: PLC0415
+def _ensure_words(props: Props) -> None:
+    """Makes what lifecycle and agents speak through, where it isn't there yet."""
+    from valkeyctl.kube.declared import ensure_declared  # noqa: PLC0415
+    from valkeyctl.kube.lease import ensure_lease  # noqa: PLC0415
+    from valkeyctl.kube.status import ensure_status  # noqa: PLC0415
     from valkeyctl.lifecycle.session import api_of  # noqa: PLC0415
 
     place = place_of(props)
+    for ensure in (ensure_status, ensure_declared, ensure_lease):
+        ensure(api_of(place, patience_s=WRITE_PATIENCE_S), place.namespace, place.instance, place.owner)
+
+
+def _refuse(props: Props) -> None:
+    from valkeyctl.kube.labels import declared_name, status_name  # noqa: PLC0415
+    from valkeyctl.kube.ownership import Wanted, refuse_foreign  # noqa: PLC0415
+    from valkeyctl.kube.server_version import refuse_too_old  # noqa: PLC0415
+    from valkeyctl.lifecycle.session import api_of  # noqa: PLC0415
+
+    place = place_of(props)
+    refuse_too_old(api_of(place))
     wanted = _wanted(props)
     wanted.append(Wanted("v1", "ConfigMap", status_name(place.instance)))
+    wanted.append(Wanted("v1", "ConfigMap", declared_name(place.instance)))
     wanted.append(Wanted("coordination.k8s.io/v1", "Lease", place.instance))
     refuse_foreign(api_of(place), place.namespace, wanted, owners({}, props))
 
@@ -85,8 +106,8 @@ class Prepare(dynamic.Resource, module="valkey", name="Prepare"):
     """Looks at every object that the instance is going to write, and refuses those that others own.
 
     Everything else of an instance depends on it. `check` looks at preview, `create` and `update` once more just before
-    the first write. Writes nothing itself but on deletion, as the last of the instance: it removes what the lifecycle
-    wrote beside Pulumi's Kubernetes provider (status ConfigMap, Lease).
+    the first write. Writes only what goes beside Pulumi's Kubernetes provider (two ConfigMaps and the Lease that
+    lifecycle and agents speak through), and removes that on deletion, as the last of the instance.
     """
 
     def __init__(

@@ -69,6 +69,7 @@ class Declaration:
     """What a topology resource declares. `layout` is the planned one, `explicit` says that a person wrote it.
 
     `node_timeout_ms`: the `cluster-node-timeout` of the servers; None where the program doesn't say it.
+    `persistent`: the members have volumes. `takeover_after_s`: as in the data plane's Spec; None is never.
     `live_settings`: what every running server is to have, as it tells it; empty where the program doesn't say it.
     """
 
@@ -83,6 +84,8 @@ class Declaration:
     timeout_s: float = 600.0
     allow_data_loss: bool = False
     node_timeout_ms: int | None = None
+    persistent: bool = False
+    takeover_after_s: float | None = None
     live_settings: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
@@ -100,6 +103,8 @@ def declaration_of(props: Props) -> Declaration:
         timeout_s=float(props.get("timeout_s") or 600),
         allow_data_loss=bool(props.get("allow_data_loss")),
         node_timeout_ms=int(props["node_timeout_ms"]) if props.get("node_timeout_ms") else None,
+        persistent=bool(props.get("persistent")),
+        takeover_after_s=float(props["takeover_after_s"]) if props.get("takeover_after_s") else None,
         live_settings=_settings(props.get("settings")),
     )
 

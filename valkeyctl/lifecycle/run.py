@@ -21,6 +21,7 @@ from valkeyctl.dataplane import (
     report,
 )
 from valkeyctl.dataplane.errors import Blocked, Interrupted, ValkeyctlError
+from valkeyctl.kube.declared import write_declared
 from valkeyctl.kube.errors import KubeError, LeaseHeld
 from valkeyctl.kube.events import Recorder
 from valkeyctl.kube.lease import Lease, hold
@@ -29,7 +30,7 @@ from valkeyctl.kube.status import InstanceStatus, read_status, write_status
 from valkeyctl.lifecycle.engine import Engine
 from valkeyctl.lifecycle.look import outputs_of
 from valkeyctl.lifecycle.props import Declaration
-from valkeyctl.lifecycle.session import Session, api_of, declared, open_session
+from valkeyctl.lifecycle.session import Session, api_of, declared, for_agents, open_session
 
 #: How long an API server that doesn't answer is put up with in the middle of the work.
 PATIENCE_S = 15.0
@@ -37,6 +38,8 @@ PATIENCE_S = 15.0
 POD_LOOK_S = 2.0
 #: A Pod that waiting cannot heal (an image that isn't there) ends the work after this, not at its deadline.
 STUCK_PATIENCE_S = 120.0
+#: What stands in the line of a step that a person wants to be shouted at.
+TAKEOVER = "TAKE OVER"
 _BAD = (Phase.DEGRADED, Phase.FAILED, Phase.UNREACHABLE)
 
 
@@ -70,6 +73,7 @@ def run(
         work = _Work(session, engine, lease, tell, InstanceStatus(str(Phase.INITIALIZING)), deadline)
         work.begin(before)
         try:
+            work.tell_agents(formed=formed)
             view = converge(
                 session.spec,
                 work.directory,
@@ -117,8 +121,17 @@ class _Work:
             server_version=before.server_version if before else "",
             formed=formed,
             declared=declared(self.session.declaration),
+            observer=f"up of {self.session.place.owner}",
         )
         self._write()
+
+    def tell_agents(self, *, formed: bool) -> None:
+        """Says to the Pods' agents what is declared: from now on they go towards it, should this run not get there.
+
+        Errors: those of the API; what is declared must not differ from what they are told.
+        """
+        place, declaration = self.session.place, self.session.declaration
+        write_declared(self.session.api, place.namespace, place.instance, for_agents(declaration, formed=formed))
 
     def directory(self) -> Mapping[Member, Endpoint]:
         """The data plane's directory; what is missing in it is looked into by `may_go_on`."""
@@ -159,7 +172,7 @@ class _Work:
             self._loss_told = True
             self.engine.warn("servers without data get slots that had an owner before: what these slots held is gone")
         for line in now.new:
-            self.engine.info(line)
+            (self.engine.warn if TAKEOVER in line else self.engine.info)(line)
             self.recorder.step(line)
         if now.new:
             self.status = replace(self.status, done=now.done)
@@ -176,6 +189,8 @@ class _Work:
         facts = self._facts()
         self._record(found, facts, formed=True)
         self._write()
+        if not self.session.spec.formed:
+            self.tell_agents(formed=True)
         outdated = [fact.pod for fact in facts if fact.outdated]
         if outdated:
             self.engine.warn(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from valkeyctl.dataplane import Dialer, Spec, describe_layout
 from valkeyctl.kube.access import Api, connect
+from valkeyctl.kube.declared import DeclaredState
 from valkeyctl.kube.directory import Directory
 from valkeyctl.kube.forward import dialer_for
 from valkeyctl.kube.secrets import read_credentials
@@ -55,17 +56,27 @@ def open_session(declaration: Declaration, *, formed: bool, patience_s: float = 
         api=api,
         dialer=dialer_for(place.transport, api, place.namespace, credentials),
         directory=Directory(api, place.namespace, place.instance, declaration.port),
-        spec=Spec(
-            instance=place.instance,
-            shards=declaration.shards,
-            replicas=declaration.replicas,
-            layout=declaration.layout,
-            explicit=declaration.explicit,
-            formed=formed,
-            accept_data_loss=declaration.allow_data_loss,
-            node_timeout_ms=declaration.node_timeout_ms,
-        ),
+        spec=replace(_spec(declaration, formed=formed), accept_data_loss=declaration.allow_data_loss),
     )
+
+
+def _spec(declaration: Declaration, *, formed: bool) -> Spec:
+    return Spec(
+        instance=declaration.place.instance,
+        shards=declaration.shards,
+        replicas=declaration.replicas,
+        layout=declaration.layout,
+        explicit=declaration.explicit,
+        formed=formed,
+        node_timeout_ms=declaration.node_timeout_ms,
+        persistent=declaration.persistent,
+        takeover_after_s=declaration.takeover_after_s,
+    )
+
+
+def for_agents(declaration: Declaration, *, formed: bool) -> DeclaredState:
+    """What the agents are told of a declaration."""
+    return DeclaredState(declaration.place.owner, _spec(declaration, formed=formed), declaration.port)
 
 
 def declared(declaration: Declaration) -> Declared:

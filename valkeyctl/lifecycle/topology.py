@@ -45,7 +45,9 @@ class TopologyProvider(Provider):
             engine().progress(seen.problem)  # Prepare says it for good, where it matters
         for line in seen.todo:
             engine().info(f"to do: {line}")
-        return dynamic.DiffResult(changes=not seen.right)
+        if not seen.told_to_agents and not seen.problem:
+            engine().info("to do: tell the Pods' agents what is declared")
+        return dynamic.DiffResult(changes=not (seen.right and seen.told_to_agents))
 
     def create_it(self, props: Props) -> dynamic.CreateResult:
         """Forms the cluster; one that is right already is adopted as it is, a half made one completed."""
@@ -125,6 +127,8 @@ class Topology(dynamic.Resource, module="valkey", name="Topology"):
         timeout_s: pulumi.Input[float] = 600,
         allow_data_loss: pulumi.Input[bool] = False,
         node_timeout_ms: pulumi.Input[int] | None = None,
+        persistent: pulumi.Input[bool] = False,
+        takeover_after_s: pulumi.Input[float] | None = None,
         settings: Mapping[str, Mapping[str, str]] | None = None,
         workload_revision: pulumi.Input[str] = "",
         opts: pulumi.ResourceOptions | None = None,
@@ -134,7 +138,10 @@ class Topology(dynamic.Resource, module="valkey", name="Topology"):
         of one `up` for this instance; Pulumi's custom timeouts do not reach a dynamic provider. `allow_data_loss`: a
         person's consent to give the slots of a shard whose every copy is gone to empty servers. `node_timeout_ms`: the
         `cluster-node-timeout` that the servers are configured with; with it, a new cluster serves as soon as it is
-        formed (docs/adr/0012), and a value that differs on a running server is set back. `settings`: the server's
+        formed (docs/adr/0012), and a value that differs on a running server is set back. `persistent`: the Pods have
+        volumes, so that empty disks on all of them are a loss of data. `takeover_after_s`: when a majority of the
+        primaries is gone, or silent for so long, the best copies take over without an election; None: never.
+        `settings`: the server's
         settings as previews show them, `{"live": {name: value}, "restart": …}`; the live ones, which the Pods' agents
         apply, are verified on every member at the end. No secret may be among them.
         """
@@ -152,6 +159,8 @@ class Topology(dynamic.Resource, module="valkey", name="Topology"):
             "timeout_s": timeout_s,
             "allow_data_loss": allow_data_loss,
             "node_timeout_ms": node_timeout_ms,
+            "persistent": persistent,
+            "takeover_after_s": takeover_after_s,
             "settings": {how: dict(values) for how, values in settings.items()} if settings is not None else None,
             "workload_revision": workload_revision,
             # Outputs: named here so that the resource has attributes for them; `check` fills the layout.

@@ -199,6 +199,21 @@ def test_asks_for_the_election_that_a_restarted_replica_does_not_ask_for() -> No
     assert Promote(S01) not in views.actions(SPEC, absent(restarted, S00)), "a better copy may be away"
 
 
+def test_nobody_is_forgotten_while_an_election_is_due_in_another_shard() -> None:
+    world = formed()
+    world.fresh(S21)
+    world.fresh(S00)
+    world._notice_the_dead()
+    for step in views.actions(SPEC, world.view()):
+        world.take(step)
+    what = plan(SPEC, world.view())
+    assert isinstance(what, Steps)
+    assert any("s0-1 takes over from t-s0-0" in line for line in what.describe())
+    assert not [step for step in what.actions if isinstance(step, Forget)]
+    world.settle()
+    assert [step for step in views.actions(SPEC, world.view()) if isinstance(step, Forget)]
+
+
 # --- replicas -------------------------------------------------------------------------------------------------------
 
 

@@ -6,6 +6,8 @@ given up, a node forgotten that somebody may still take over from, strangers wit
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -203,6 +205,39 @@ def test_keeps_every_copy_when_the_majority_is_lost_for_good(data: st.DataObject
     assert isinstance(end, Blocked)
     assert f"{len(lost)} of {shards} {MAJORITY_LOST}" in end.reason
     world.check()
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_the_best_copies_take_over_where_that_was_declared(data: st.DataObject) -> None:
+    """Whether the lost primaries' Pods stay away or come back empty: every copy is kept, and the goal is reached."""
+    shards = data.draw(st.integers(1, 4))
+    world = World(Spec("t", shards, data.draw(st.integers(1, 2)), planned_layout(shards), formed=True))
+    finish(world)
+    world.spec = replace(world.spec, takeover_after_s=30.0)
+    for member in world.spec.members:
+        world.write(member)
+    world.settle()
+    least = shards // 2 + (shards % 2)
+    lost = [
+        world.primary_of(s) for s in data.draw(st.permutations(range(shards)))[: data.draw(st.integers(least, shards))]
+    ]
+    for member in lost:
+        if data.draw(st.booleans()):
+            world.fresh(member)
+        else:
+            world.remove(member)
+    world.settle()
+    for _ in range(data.draw(st.integers(0, 8))):
+        what = plan(world.spec, world.view(for_s=60.0))
+        if isinstance(what, Steps):
+            advance(world, some_of(data, what))
+        world.settle()
+    for member in lost:
+        if member not in world.here:
+            world.fresh(member)
+    assert finish(world) == Done()
+    assert_at_the_goal(world)
 
 
 @pytest.mark.parametrize(("shards", "replicas"), [(1, 0), (3, 1), (6, 2), (8, 1)])

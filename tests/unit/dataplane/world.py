@@ -81,6 +81,11 @@ class World:
         """The server in a member's place."""
         return self.nodes[self.here[member]]
 
+    def primary_of(self, shard: int) -> Member:
+        """The member that owns slots of a shard, the one with most data if there are several."""
+        owners = [node for node in self._alive() if node.member.shard == shard and node.slots]
+        return max(owners, key=lambda node: len(node.data)).member
+
     # --- what the planner sees ---------------------------------------------------------------------------------------
 
     def view(self, *, for_s: float = 60.0) -> View:
@@ -149,6 +154,8 @@ class World:
             case steps.Promote():
                 _ensure(node.role is Role.REPLICA and bool(node.data), "only a replica with data is promoted")
                 self._elect(node)
+            case steps.TakeOver():
+                self._take_over(node)
             case steps.CloseSlot() | steps.SetNodeTimeout():
                 raise Unsafe(f"nothing here calls for {step.describe()}")
 
@@ -276,6 +283,16 @@ class World:
         heir.epoch = 1 + max(node.epoch for node in self.nodes.values())
         for node in reach:
             self._hear(node, heir)
+
+    def _take_over(self, heir: Node) -> None:
+        """Without a vote: only as declared, only from a primary that is gone, only the best copy."""
+        _ensure(self.spec.takeover_after_s is not None, "nobody takes over without a vote unless that is declared")
+        former = self.nodes[heir.primary_id]
+        _ensure(heir.role is Role.REPLICA and not former.alive, "nobody takes over from a primary that lives")
+        others = [n for n in self._alive() if n.primary_id == heir.primary_id]
+        _ensure(all(n.data <= heir.data for n in others), "the best copy takes over")
+        heir.slots, heir.role, heir.primary_id = former.slots - self._owned(), Role.PRIMARY, ""
+        heir.epoch = 1 + max(node.epoch for node in self.nodes.values())
 
     def _copy(self) -> None:
         for node in self._alive():
