@@ -1,36 +1,37 @@
 #!/bin/sh
-# Starts the server of this Pod. POSIX shell; needs od, tr, sed and cat, which every image of the server has.
+# Starts the server of this Pod, once the agent beside it permits that. POSIX shell; needs cat, od and tr, which every
+# image of the server has.
 #
-# The password comes from a mounted Secret and goes into files on a memory volume that only this user can read. It is
-# never an argument or an environment variable: `printf` is built into the shell. What differs between Pods is written
-# here; valkey.conf is the same for all Pods of the instance.
+# The agent decides, and writes the files that the server starts with; here is only asked and waited. Both sides may end
+# and come back at any moment: what counts is in the files `request` and `permit`, the pipes only wake the other side.
 set -eu
 umask 077
 
-config="${VALKEY_CONFIG:-/etc/valkey/valkey.conf}"
-secret="${VALKEY_SECRET:-/etc/valkey-secret/password}"
 run="${VALKEY_RUN:-/run/valkey}"
+door="$run/start"
 
-if [ ! -s "$secret" ]; then
-  # An empty password would open the server to everyone.
-  echo "start.sh: the password is empty or missing: $secret" >&2
+# A container that waits is asked to end like any other.
+trap 'exit 143' TERM INT
+
+# The agent starts first, and makes both.
+until [ -p "$door/wake" ] && [ -p "$door/go" ]; do sleep 0.1; done
+# Open for reading and writing: so that neither opening nor writing waits for the other side.
+exec 3<>"$door/wake" 4<>"$door/go"
+
+token=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
+printf '%s\n' "$token" >"$door/request.new"
+mv -f "$door/request.new" "$door/request"
+echo >&3
+
+answered="" why=""
+until [ "$answered" = "$token" ]; do
+  { read -r answered why <"$door/permit"; } 2>/dev/null || answered=""
+  [ "$answered" = "$token" ] || read -r _ <&4
+done
+if [ -n "$why" ]; then
+  echo "start.sh: $why" >&2
   exit 1
 fi
 
-# Probes and cli.sh sign in with the password that this server was started with, whatever the Secret says later.
-cat "$secret" >"$run/password"
-
-# Every byte as \xHH between double quotes: no character of a password has a meaning in the file.
-escaped=$(od -An -v -tx1 "$secret" | tr -d ' \n' | sed 's/../\\x&/g')
-
-{
-  printf 'include "%s"\n' "$config" "${config%/*}/live.conf"
-  printf 'requirepass "%s"\n' "$escaped"
-  # Peers have the same password: this server signs in to the primary that it copies.
-  printf 'primaryauth "%s"\n' "$escaped"
-  printf 'cluster-announce-ip "%s"\n' "$POD_IP"
-  printf 'cluster-announce-hostname "%s"\n' "$POD_HOST"
-  printf 'cluster-announce-human-nodename "%s"\n' "$POD_NAME"
-} >"$run/valkey.conf"
-
+exec 3>&- 4>&-
 exec "${VALKEY_SERVER:-valkey-server}" "$run/valkey.conf"

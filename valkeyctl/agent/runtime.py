@@ -42,6 +42,11 @@ class Peers(Protocol):
         """Take over addresses that the API server told. A member that isn't among them keeps what is known of it."""
         ...
 
+    @property
+    def missing(self) -> frozenset[Member]:
+        """The members that were asked and didn't answer last time: they may be at other addresses by now."""
+        ...
+
     def ask(self, members: Iterable[Member], timeout_s: float) -> Mapping[Member, Tale]:
         """The tales that these members' agents tell now; who doesn't answer in time isn't in it."""
         ...

@@ -22,9 +22,9 @@ class Phase(StrEnum):
 class ServerState:
     """One look at the own server.
 
-    `number` grows with every look, `at` and `since` are times of the monotonic clock: of this look, and since when the
-    phase holds. The answers are those to CLUSTER NODES, CLUSTER INFO and INFO (`dataplane.wire.OBSERVATION`), in the
-    wire's words; they are empty unless the phase is SERVING. `detail` says in a person's words why it isn't.
+    `number` grows with every look, `at` and `since` are times of the monotonic clock: when this look began, and since
+    when the phase holds. The answers are those to CLUSTER NODES, CLUSTER INFO and INFO (`dataplane.wire.OBSERVATION`),
+    in the wire's words; they are empty unless the phase is SERVING. `detail` says in a person's words why it isn't.
     """
 
     number: int
@@ -51,6 +51,15 @@ class ServerState:
     def is_replica(self) -> bool:
         """Whether it calls itself a replica."""
         return self.facts.get("role") == "slave"
+
+    @cached_property
+    def primary_id(self) -> str:
+        """The node id of the primary that it follows; "" for a primary."""
+        for line in self.nodes.decode().splitlines():
+            words = line.split(" ", 4)
+            if len(words) == 5 and "myself" in words[2]:
+                return words[3].strip("-")
+        return ""
 
     @property
     def link_up(self) -> bool:

@@ -1,0 +1,1 @@
+"""Real agents beside real servers, without Kubernetes."""

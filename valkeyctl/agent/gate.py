@@ -1,0 +1,164 @@
+"""The gate: no server of this Pod starts before this agent permits it.
+
+The server's container asks through a `Door`. What the start guard says decides (`guard.decide`); the files that the
+server starts with are rendered right before it is permitted.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+
+from valkeyctl.agent import render
+from valkeyctl.agent.disk import Unreadable
+from valkeyctl.agent.door import Door
+from valkeyctl.agent.environment import Environment
+from valkeyctl.agent.guard import Hold, Rules, Start, decide, follows
+from valkeyctl.agent.logs import Log
+from valkeyctl.agent.peers import Peers
+from valkeyctl.agent.state import Phase, ServerState
+from valkeyctl.agent.tale import Tale
+from valkeyctl.agent.telling import Telling
+from valkeyctl.agent.watch import Watch
+from valkeyctl.dataplane.model import Member
+from valkeyctl.dataplane.view import Role
+
+AT_REST_S = 1.0
+ASK_AGAIN_S = 0.1
+ASK_S = 0.5
+"""How long the others' agents may take to answer."""
+TOLD_S = 1.0
+"""How long a tale counts: what it says of a running server may then be over."""
+PROMISE_S = 0.6
+"""How long nothing starts after somebody was told so who may act on it; who acts is quicker (`promotion.ACT_S`)."""
+
+
+class Gate:
+    """Judges each start. `listen` is to be called with every look at the server, `run` is its thread."""
+
+    def __init__(self, environment: Environment, watch: Watch, rules: Callable[[], Rules], log: Log) -> None:
+        """Make the door, so that the server's container finds it. `rules` are asked for at each start."""
+        self._rules = rules
+        self._environment = environment
+        self._watch = watch
+        self._log = log
+        self._door = Door(environment.run / "start")
+        # An agent that comes back finds a server that it permitted before, or one that is about to start.
+        self._permitted = bool(self._door.answered())
+        self._about_to_permit = False
+        self._seen = False
+        self._died_at: int | None = None
+        self._promised_at = float("-inf")
+        self._verdict = ""
+        self.holding_since: float | None = None
+
+    @property
+    def held(self) -> bool:
+        """Whether no server runs and none may start before this gate permits it."""
+        return not self._permitted and not self._about_to_permit
+
+    @property
+    def waits_for(self) -> str:
+        """Why a start that is asked for isn't permitted yet; "" when none is."""
+        return self._verdict if self.holding_since is not None else ""
+
+    def promise(self, me: Tale, asker: Tale) -> None:
+        """A member was told that it is held: one that may stand in for this one can rely on it for a moment."""
+        if me.held and follows(asker, me.node_id):
+            self._promised_at = time.monotonic()
+
+    def listen(self, state: ServerState) -> None:
+        """Notice the end of the server: what was permitted is over then."""
+        if state.phase is not Phase.DOWN:
+            self._seen = True
+        elif self._seen:
+            self._seen = False
+            self._permitted = False
+            self._door.take_back()
+            self._died_at = state.number
+            self._door.knock()
+
+    def run(self, telling: Telling, peers: Peers, stopping: threading.Event, beat: Callable[[], None]) -> None:
+        """Judge what is asked until `stopping` is set."""
+        while not stopping.is_set():
+            beat()
+            self._spread(telling, peers)
+            token = self._door.asked()
+            if token:
+                self._judge(token, telling, peers, stopping, beat)
+            elif self._permitted and self._watch.state.phase is Phase.DOWN:
+                self._door.ring()  # the last ring may have been lost with an agent that ended
+            self._door.wait(AT_REST_S)
+
+    def _spread(self, telling: Telling, peers: Peers) -> None:
+        """When its server has died, tell the members with copies of its data at once, so that one can stand in."""
+        died_at, self._died_at = self._died_at, None
+        if died_at is None:
+            return
+        self._watch.wait(died_at - 1, 1.0)  # until everybody sees the state that was noticed first here
+        me = telling.or_nothing()
+        if me.role is Role.PRIMARY and me.slots:
+            peers.ask([one.member for one in me.followers if one.member], ASK_S)
+
+    def _judge(
+        self, token: str, telling: Telling, peers: Peers, stopping: threading.Event, beat: Callable[[], None]
+    ) -> None:
+        """Stay with one request until it is answered, or another one has taken its place."""
+        self._permitted = False
+        self._verdict = ""
+        asked_at = self.holding_since = time.monotonic()
+        heard: dict[Member, tuple[float, Tale]] = {}
+        while not stopping.is_set() and self._door.asked() == token:
+            beat()
+            self._spread(telling, peers)
+            verdict = self._verdict_on(telling, peers, heard, time.monotonic() - asked_at)
+            self._say(verdict)
+            # From here on the others are told that it may start any moment. Who was promised otherwise just before may
+            # still act on it, so that is waited for, and judged anew.
+            self._about_to_permit = isinstance(verdict, Start)
+            if self._about_to_permit and time.monotonic() - self._promised_at > PROMISE_S:
+                self._permit(token)
+            else:
+                self._door.wait(ASK_AGAIN_S)
+        self._about_to_permit = False
+        self.holding_since = None
+
+    def _verdict_on(
+        self, telling: Telling, peers: Peers, heard: dict[Member, tuple[float, Tale]], waited_s: float
+    ) -> Start | Hold:
+        try:
+            me = telling.now()
+        except (OSError, Unreadable) as error:
+            return Start(f"its disk tells nothing ({error}), and its own server will say why")
+        return decide(me, self._hear(me, peers, heard), waited_s, rules=self._rules())
+
+    def _hear(self, me: Tale, peers: Peers, heard: dict[Member, tuple[float, Tale]]) -> Mapping[Member, Tale]:
+        """What the others tell, primaries of other shards too: they know of newer owners of its slots."""
+        if me.role is Role.REPLICA or not me.slots:
+            return {}
+        now = time.monotonic()
+        mates = {one.member for one in me.followers}
+        stale = {one.member for one in me.owners if one.member and now - heard.get(one.member, (0.0,))[0] > TOLD_S / 2}
+        for member, tale in peers.ask([member for member in mates | stale if member], ASK_S).items():
+            heard[member] = (now, tale)
+        return {member: tale for member, (at, tale) in heard.items() if now - at <= TOLD_S}
+
+    def _permit(self, token: str) -> None:
+        try:
+            render.write(self._environment)
+        except render.NotRendered as error:
+            # The server's container ends with this as its last line: it then stands in the Pod's status.
+            self._log.error("gate", f"the server can't start: {error}")
+            self._door.answer(token, str(error))
+        else:
+            self._permitted = True
+            self._door.answer(token)
+            self._watch.poke()
+
+    def _say(self, verdict: Start | Hold) -> None:
+        """What is waited for is told once."""
+        if str(verdict) != self._verdict:
+            self._verdict = str(verdict)
+            say = self._log.warning if isinstance(verdict, Start) and verdict.warning else self._log.info
+            say("gate", self._verdict)

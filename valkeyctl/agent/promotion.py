@@ -1,0 +1,122 @@
+"""The thread that has this member's server stand in for its primary, when `stand_in` says so."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+from valkeyctl.agent.guard import Rules
+from valkeyctl.agent.logs import Log
+from valkeyctl.agent.peers import Peers
+from valkeyctl.agent.resp import ErrorReply, Link, Nonsense
+from valkeyctl.agent.stand_in import How, Promote, stand_in
+from valkeyctl.agent.state import ServerState
+from valkeyctl.agent.tale import Tale
+from valkeyctl.agent.telling import Telling
+from valkeyctl.agent.watch import Watch
+
+ASK_S = 0.3
+"""How long the others' agents may take to answer."""
+ACT_S = 0.4
+"""An answer that is older is not acted on: its teller may not stand by it any more (`gate.PROMISE_S`)."""
+AGAIN_S = 0.1
+"""Between two questions while the link to the primary is down."""
+AT_REST_S = 1.0
+"""Between two looks while it is up, or while the primary is told to go on."""
+
+
+class Promotion:
+    """Watches a replica's link; asks its primary's agent when it breaks; acts on what the tales say."""
+
+    def __init__(
+        self,
+        watch: Watch,
+        telling: Telling,
+        peers: Peers,
+        log: Log,
+        *,
+        connect: Callable[[], Link],
+        rules: Callable[[], Rules],
+    ) -> None:
+        """`connect` gives a new connection to the own server, or raises OSError."""
+        self._rules = rules
+        self._watch = watch
+        self._telling = telling
+        self._peers = peers
+        self._connect = connect
+        self._log = log
+        self._hint = threading.Event()
+        self._down_at: float | None = None
+        self._forced_at: float | None = None
+        self._linked = False
+        self._said = ""
+
+    def hint(self, teller: Tale) -> None:
+        """A member told that its server is down: should this one be its replica, it needn't wait to notice."""
+        if teller.held:
+            self._hint.set()
+
+    def run(self, stopping: threading.Event, beat: Callable[[], None]) -> None:
+        """Watch until `stopping` is set."""
+        pause_s = AT_REST_S
+        while not stopping.is_set():
+            beat()
+            hinted = self._hint.wait(pause_s)
+            self._hint.clear()
+            state = self._watch.look_again(ASK_S) if hinted else self._watch.state
+            if state.serving and state.is_replica and not state.link_up and self._consider():
+                pause_s = AGAIN_S
+            else:
+                pause_s = AT_REST_S
+                self._down_at = self._forced_at = None
+                self._said = ""
+
+    def note(self, state: ServerState) -> None:
+        """Called with every look: a link that has just broken is a reason to ask at once."""
+        broken = state.serving and state.is_replica and not state.link_up
+        if broken and self._linked:
+            self._hint.set()
+        self._linked = state.link_up
+
+    def _consider(self) -> bool:
+        """Judge by what the others tell now, and act on it; False when the primary goes on."""
+        asked_at = time.monotonic()
+        me = self._telling.now()
+        members = {one.member for one in (*me.owners, *me.followers)}
+        told = self._peers.ask([member for member in members if member], ASK_S)
+        primary = next((tale for tale in told.values() if tale.node_id == me.primary_id), None)
+        if primary is not None and primary.running:
+            # It goes on without us. What it tells is newer than our question, and so is the state of our link.
+            if not self._watch.look_again(ASK_S).link_up:
+                self._telling.missed_some()
+            return False
+        if told and self._down_at is None:
+            self._down_at = asked_at
+        down_s = asked_at - (self._down_at or asked_at)
+        forced_s = None if self._forced_at is None else asked_at - self._forced_at
+        verdict = stand_in(self._telling.fresh(ASK_S), told, down_s, forced_s=forced_s, rules=self._rules())
+        if not isinstance(verdict, Promote):
+            self._say(str(verdict))
+        elif time.monotonic() - asked_at < ACT_S:
+            self._act(verdict)
+        return True
+
+    def _act(self, verdict: Promote) -> None:
+        self._log.warning("stand-in", str(verdict))
+        if verdict.how is How.FORCE:
+            self._forced_at = time.monotonic()
+        try:
+            with self._connect() as link:
+                reply = link.ask(("CLUSTER", "FAILOVER", verdict.how.value))[0]
+        except (OSError, Nonsense) as error:
+            self._log.error("stand-in", f"the own server can't be told: {error}")
+            return
+        if isinstance(reply, ErrorReply):
+            self._log.error("stand-in", f"the own server refuses: {reply.text}")
+        self._watch.poke()
+
+    def _say(self, text: str) -> None:
+        if text != self._said:
+            self._said = text
+            self._log.info("stand-in", text)
