@@ -13,6 +13,8 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
+_TAKEN_BACK = "-"
+
 
 class Door:
     """The agent's side of one such folder; start.sh and handover.sh are at the other."""
@@ -40,22 +42,27 @@ class Door:
     def asked(self) -> str:
         """The token of a request that has no answer yet; "" when there is none."""
         token = _word(self._folder / "request")
-        return "" if token == self.answered() else token
+        return "" if token == _word(self._folder / "permit").lstrip(_TAKEN_BACK) else token
 
     def answered(self) -> str:
         """The token of the request that was answered last; "" when there was none, or the answer was taken back."""
-        return _word(self._folder / "permit")
+        token = _word(self._folder / "permit")
+        return "" if token.startswith(_TAKEN_BACK) else token
 
     def answer(self, token: str, text: str = "") -> None:
         """Answer a request; the asker goes on at once. `text`, one line, tells what became of it. Idempotent."""
-        written = self._folder / "permit.new"
-        written.write_text(f"{token} {text}".rstrip() + "\n")
-        written.replace(self._folder / "permit")
+        self._write(f"{token} {text}".rstrip())
         self.ring()
 
     def take_back(self) -> None:
-        """Forget the last answer: whatever it permitted is over. Idempotent."""
-        (self._folder / "permit").unlink(missing_ok=True)
+        """Whatever the last answer permitted is over; the request that it was for isn't asked any more. Idempotent."""
+        if token := self.answered():
+            self._write(_TAKEN_BACK + token)
+
+    def _write(self, line: str) -> None:
+        written = self._folder / "permit.new"
+        written.write_text(f"{line}\n")
+        written.replace(self._folder / "permit")
 
     def ring(self) -> None:
         """Have the asker look at the answer. Does nothing when nobody waits."""

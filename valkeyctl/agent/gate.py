@@ -87,7 +87,8 @@ class Gate:
             token = self._door.asked()
             if token:
                 self._judge(token, telling, peers, stopping, beat)
-            elif self._permitted and self._watch.state.phase is Phase.DOWN:
+                continue
+            if self._permitted and self._watch.state.phase is Phase.DOWN:
                 self._door.ring()  # the last ring may have been lost with an agent that ended
             self._door.wait(AT_REST_S)
 
