@@ -13,7 +13,8 @@ from ..progress import Progress
 from .golang import Go
 from .recipes import ModuleFile, Recipe, compact_json, module_files
 
-_BUILD_TIMEOUT_S = 1800
+#: On two idle cores the longest build takes ten minutes; beside other work it has taken half an hour.
+_BUILD_TIMEOUT_S = 3600
 _DOWNLOAD_TIMEOUT_S = 600
 
 
@@ -90,7 +91,10 @@ def _go(arguments: list[str], go: Go, source: Path, recipe: Recipe, *, timeout_s
                 timeout=timeout_s,
             )
         except subprocess.TimeoutExpired as error:
-            raise BuildError(f"{recipe.name}: go {arguments[0]} took more than {timeout_s} s; see {log}") from error
+            raise BuildError(
+                f"{recipe.name}: go {arguments[0]} took more than {timeout_s} s; see {log}. What it has compiled is "
+                "kept: run it again to go on from there"
+            ) from error
     if done.returncode != 0:
         with log.open() as lines:
             last = "".join(deque(lines, maxlen=15)).rstrip()
