@@ -112,7 +112,17 @@ def test_bus_port_is_open_only_within_the_instance(formed: Formed, kube: Kube) -
 
 def test_every_object_says_whose_it_is(formed: Formed, kube: Kube) -> None:
     expected = f"organization/valkey/{formed.stack.name}/{INSTANCE}"
-    kinds = ("statefulsets", "services", "configmaps", "secrets", "poddisruptionbudgets", "networkpolicies")
+    kinds = (
+        "statefulsets",
+        "services",
+        "configmaps",
+        "secrets",
+        "poddisruptionbudgets",
+        "networkpolicies",
+        "serviceaccounts",
+        "roles",
+        "rolebindings",
+    )
     seen: dict[str, int] = {}
     for kind in kinds:
         for item in kube.items(kind, formed.namespace, f"app.kubernetes.io/instance={INSTANCE}"):

@@ -32,6 +32,8 @@ GROUPS = {
     "endpointslices": "/apis/discovery.k8s.io/v1",
     "networkpolicies": "/apis/networking.k8s.io/v1",
     "poddisruptionbudgets": "/apis/policy/v1",
+    "rolebindings": "/apis/rbac.authorization.k8s.io/v1",
+    "roles": "/apis/rbac.authorization.k8s.io/v1",
 }
 """Namespaced kinds, by their plural, that an instance or Kubernetes itself makes in its namespace."""
 
