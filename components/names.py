@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from valkeyctl.dataplane.model import MAX_SHARDS
-from valkeyctl.kube.labels import declared_name, status_name, workload_name
+from valkeyctl.kube.labels import config_name, declared_name, status_name, workload_name
 
 #: The controller labels Pods with `<statefulset>-<10 characters of a hash>`, and a label has at most 63 characters.
 MAX_WORKLOAD_NAME = 52
@@ -41,8 +41,8 @@ class Names:
 
     @property
     def config_map(self) -> str:
-        """The ConfigMap with valkey.conf and the scripts."""
-        return f"{self.instance}-config"
+        """The ConfigMap with the server's settings and the scripts."""
+        return config_name(self.instance)
 
     @property
     def secret(self) -> str:

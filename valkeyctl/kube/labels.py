@@ -17,6 +17,8 @@ OWNER_ANNOTATION = "valkeyctl/owner"
 SERVER_CONTAINER = "server"
 #: Who writes our objects and events.
 MANAGER = "valkeyctl"
+#: The reason of the Event by which an agent says that its server refuses what is declared.
+REFUSED_REASON = "SettingsRefused"
 
 
 def instance_labels(instance: str) -> dict[str, str]:
@@ -53,3 +55,8 @@ def status_name(instance: str) -> str:
 def declared_name(instance: str) -> str:
     """The ConfigMap that tells the agents what an instance is to be."""
     return f"{instance}-declared"
+
+
+def config_name(instance: str) -> str:
+    """The ConfigMap with the server's settings."""
+    return f"{instance}-config"
