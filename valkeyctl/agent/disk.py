@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -91,11 +92,12 @@ def _snapshot(file: Path, role: Role) -> Data:
     try:
         with file.open("rb") as opened:
             head = read_head(opened.read(HEAD_BYTES))
+            written_at = os.fstat(opened.fileno()).st_mtime
     except FileNotFoundError:
         return Data()
     if role is Role.REPLICA and _is_no_copy(head):
         return Data()
-    return Data(Kind.SNAPSHOT, head.replication_id, head.offset)
+    return Data(Kind.SNAPSHOT, head.replication_id, head.offset, written_at)
 
 
 def _log(folder: Path, role: Role, kind: Kind) -> Data:

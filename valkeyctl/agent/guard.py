@@ -119,7 +119,7 @@ def _among_copies(me: Tale, told: Told, waited_s: float, mates: Collection[Membe
     """Decide by what the other members of the shard have: `mates` are those that have to be heard."""
     copies = [tale for tale in told.values() if follows(tale, me.node_id)]
     scale = Scale(copies)
-    ahead = [tale for tale in copies if scale.replica(tale) > scale.primary(me)]
+    ahead = [tale for tale in copies if scale.is_ahead(tale, me)]
     ahead.sort(key=lambda tale: tale.member)
     awaited = [tale for tale in ahead if waited_s < rules.patience_s(tale)]
     own = f"its own data ({_describe(me)})"

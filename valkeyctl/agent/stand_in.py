@@ -113,15 +113,14 @@ class _Case:
             return f"its primary's server is {primary.server}"
         if not primary.held:
             return "its primary's server may start at any moment"
-        if self.scale.replica(self.me) <= self.scale.primary(primary):
+        if not self.scale.is_ahead(self.me, primary):
             return f"its primary has as much on its disk ({primary.data.kind}) and can start from that"
         return ""
 
     def others_first(self, down_s: float) -> str:
         """Which other replica is to stand in, or has to be heard before; "" when it is this one's turn."""
         for rival in self.rivals:
-            better = self.scale.replica(rival) > NONE and self._rank(rival) < self._rank(self.me)
-            if better and down_s < self.rules.patience_s(rival):
+            if self._rank(rival) < self._rank(self.me) and self._could(rival) and down_s < self.rules.patience_s(rival):
                 return f"{rival.member} comes before it, and its server is {rival.server}"
         silent = ", ".join(map(str, self._silent()))
         in_sync = self.me.data.kind is Kind.LIVE and self.me.synced
@@ -144,6 +143,13 @@ class _Case:
         if forced_s < self.rules.again_s:
             return Stay(f"it wasn't elected, and mustn't take over: {doubt}")
         return Promote(How.FORCE, f"{why}, and the last election failed")
+
+    def _could(self, rival: Tale) -> bool:
+        """Whether another replica has data that is worth standing in with."""
+        primary = self.primary
+        if primary is None or primary.node_id != self.office.node_id:
+            return self.scale.replica(rival) > NONE
+        return self.scale.is_ahead(rival, primary)
 
     def _rank(self, tale: Tale) -> tuple[float, ...]:
         """Sorts by who should stand in: the newest data first, equals by their ordinals."""

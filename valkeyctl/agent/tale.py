@@ -47,8 +47,8 @@ class Data:
     """The dataset that a member has, or would have if its server started now.
 
     `offset` is its position, in bytes, in the replication stream `replication_id`; None and "" where nobody knows
-    (a log doesn't tell). `written_at` is when a log was last written to, in seconds of the epoch by the clock of the
-    member's machine; None for anything else.
+    (a log doesn't tell). `written_at` is when its file was last written to, in seconds of the epoch by the clock of the
+    member's machine; None for what is in memory.
     """
 
     kind: Kind = Kind.NOTHING

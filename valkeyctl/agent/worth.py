@@ -14,7 +14,7 @@ NONE: Worth = (0, 0.0)
 _OTHER_LOG, _ELSEWHERE, _LOG_OF_THE_END, _ON_STREAM, _COMPLETE = range(1, 6)
 
 CLOCKS_S = 1.0
-"""A replica's log is taken for newer than its primary's if it was written to so much later: what the clocks of two
+"""A replica's log is taken for newer than its primary's file if it was written to so much later: what the clocks of two
 machines differ and what a write needs to get there is less."""
 
 
@@ -33,8 +33,16 @@ class Scale:
     def __init__(self, copies: Iterable[Tale]) -> None:
         self._streams = {tale.data.replication_id for tale in copies if tale.synced and tale.data.kind is Kind.LIVE}
 
+    def is_ahead(self, replica: Tale, primary: Tale) -> bool:
+        """Whether a replica has newer data than its primary would load if that started now."""
+        kinds = (replica.data.kind, primary.data.kind)
+        if kinds[0] in (Kind.LOG, Kind.FULL_LOG) and kinds[1] is Kind.SNAPSHOT:
+            # Only while the instance goes over from snapshots to logs, or back.
+            return (replica.data.written_at or 0.0) > (primary.data.written_at or 0.0) + CLOCKS_S
+        return self.replica(replica) > self.primary(primary)
+
     def primary(self, tale: Tale) -> Worth:
-        """What a primary's data is worth: what it would load if its server started now."""
+        """What a primary's data is worth."""
         data = tale.data
         match data.kind:
             case Kind.NOTHING:
