@@ -40,17 +40,21 @@ def converge(
     may_go_on: Callable[[], None],
     timeout_s: float = TIMEOUT_S,
     max_parallel: int = MAX_PARALLEL,
+    missing_since: Mapping[Member, float] | None = None,
 ) -> View:
     """Bring the instance into the declared state; returns the observation that shows it.
 
     Idempotent and resumable: killed at any point, the next run finishes. Writes nothing when all is right already.
     `may_go_on` is called before every observation and before the steps of every round, and raises to stop there.
     `directory` is asked before every observation (its answer is at most `DIRECTORY_S` old). `progress` is called on
-    each change, never more than once a round. Raises `errors.Blocked`, `errors.DeadlineExceeded` after `deadline_s`
-    seconds, or what `may_go_on` and `directory` raise; all that could be done was done before.
+    each change, never more than once a round. `missing_since`: since when (by the monotonic clock) the caller knows
+    members to be silent, without a break, that are still so at the first look. Raises `errors.Blocked`,
+    `errors.DeadlineExceeded` after `deadline_s` seconds, or what `may_go_on` and `directory` raise; all that could be
+    done was done before.
     """
     with Links(dialer, timeout_s=timeout_s, max_parallel=max_parallel) as links:
         run = _Run(spec, directory, links, may_go_on, Teller(progress), time.monotonic() + deadline_s)
+        run.missing_since.update(missing_since or {})
         return run.until_done()
 
 

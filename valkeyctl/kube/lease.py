@@ -32,6 +32,8 @@ WISH_ANNOTATION = "valkeyctl/wish"
 AGENT_PURPOSE = "agent "
 #: So long an agent leaves a Lease to its wisher, by the agent's own clock: the wisher may have died meanwhile.
 WISH_KEPT_S = 10.0
+#: In the place of a count of transitions: somebody held it at the last look, and will have looked after all.
+_HELD = -1
 _MAX_TRUSTED_DURATION_S = 60.0
 
 
@@ -235,7 +237,7 @@ class AgentTurn:
         asked = time.monotonic()
         current = self._api.get(self._claim.path)
         free = self._watch.free(current) and not self._is_wished_for(current, asked)
-        seen, self._seen = self._seen, _transitions(current)
+        seen, self._seen = self._seen, _transitions(current) if free else _HELD
         if not free or not (after_others or seen in (None, self._seen)):
             return None
         try:
