@@ -277,6 +277,11 @@ class World:
         owners = [n for n in self._alive() if n.role is Role.PRIMARY and n.slots]
         dead = [i for i, peer in heir.known.items() if not self.nodes[i].alive and peer.slots]
         reach = [n for n in owners if heir.node_id in n.known and n.node_id in heir.known]
+        if former.slots and not former.slots - self._owned():
+            # Somebody else has got them; the server follows whom its primary lost its slots to.
+            taker = next(n for n in owners if n.slots.bits & former.slots.bits)
+            heir.primary_id = taker.node_id if taker.node_id in heir.known else heir.primary_id
+            return
         if not former.slots or len(reach) <= (len(owners) + len(dead)) // 2:
             return
         heir.slots, heir.role, heir.primary_id = former.slots - self._owned(), Role.PRIMARY, ""
