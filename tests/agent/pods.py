@@ -1,4 +1,4 @@
-"""Pods without Kubernetes: for each member an agent's process and a container that runs start.sh, on an address of its own.
+"""Pods without Kubernetes: for each member an agent's process and a container that runs start.sh, at an own address.
 
 Both have the files that their containers would share, and the container is started again when it ends, as a kubelet
 does. There is no API server: what the agents do with that isn't tested here.
@@ -14,8 +14,9 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from http.client import HTTPConnection
 from pathlib import Path
 from types import TracebackType
 
@@ -73,8 +74,9 @@ class Pod:
             "repl-diskless-sync-delay": "0",
             **settings,
         }
-        lines = "".join(f'{name} {value if name == "save" and value else f"{chr(34)}{value}{chr(34)}"}\n' for name, value in base.items())
-        (self.folder / "config" / "valkey.conf").write_text(lines)
+        # The entries of `save` are words, everything else is one value.
+        lines = (f"{name} {value}" if name == "save" and value else f'{name} "{value}"' for name, value in base.items())
+        (self.folder / "config" / "valkey.conf").write_text("\n".join(lines) + "\n")
         (self.folder / "config" / "live.conf").write_text("")
 
     @property
@@ -116,7 +118,10 @@ class Pod:
         with (self.folder / "agent.log").open("ab") as log:
             self.agent = subprocess.Popen(
                 [*_GUARD, sys.executable, "-m", "valkeyctl.agent"],
-                cwd=CHECKOUT, env=self.environment, stdout=log, stderr=log,
+                cwd=CHECKOUT,
+                env=self.environment,
+                stdout=log,
+                stderr=log,
             )
 
     def start_container(self) -> None:
@@ -173,8 +178,6 @@ class Pod:
 
     def probe(self, path: str) -> tuple[int, str]:
         """What the agent answers to a probe: status and text."""
-        from http.client import HTTPConnection  # noqa: PLC0415
-
         connection = HTTPConnection(self.address, AGENT_PORT, timeout=5)
         try:
             connection.request("GET", path)
@@ -234,7 +237,9 @@ class Pods:
     def __enter__(self) -> Pods:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         for pod in self.pods.values():
             if pod.agent is not None and pod.agent.poll() is None:
                 pod.agent.send_signal(signal.SIGCONT)
@@ -242,7 +247,7 @@ class Pods:
         shutil.rmtree(self.root, ignore_errors=True)
 
 
-def eventually(holds, pods: Pods, timeout_s: float = 20.0):  # noqa: ANN001
+def eventually(holds: Callable[[], object], pods: Pods, timeout_s: float = 30.0) -> None:
     """Return once it holds; with the agents' logs where it doesn't in time."""
     deadline = time.monotonic() + timeout_s
     while True:

@@ -1,0 +1,113 @@
+"""Agents that end, freeze and come back, beside servers that do the same."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import time
+
+from tests.agent import scenes
+from tests.agent.pods import CHECKOUT, Pods, eventually
+from tests.dataplane.scenes import key_in
+from valkeyctl.dataplane import Member
+
+SPEC = scenes.SPEC
+ONE, OTHER = Member(0, 0), Member(0, 1)
+
+
+def test_an_agent_that_ends_leaves_its_server_alone() -> None:
+    with Pods(SPEC, "9.1") as pods:
+        scenes.formed(pods)
+        pod = pods.pods[ONE]
+        before = pods.ask(ONE, "INFO", "server")
+        pod.kill_agent()
+        pods.ask(ONE, "SET", key_in(SPEC.layout[0], 1), "x")
+        pod.start_agent()
+        eventually(lambda: pod.probe("/ready")[0] == 200, pods)
+        assert _run_id(pods.ask(ONE, "INFO", "server")) == _run_id(before)
+
+
+def test_a_server_that_died_beside_a_dead_agent_waits_for_the_next_agent() -> None:
+    """And doesn't start before: its replica takes over by the servers' own election meanwhile."""
+    with Pods(SPEC, "9.1") as pods:
+        scenes.formed(pods)
+        keys = scenes.fill(pods, 0)
+        pod = pods.pods[ONE]
+        pod.kill_agent()
+        pod.kill_server()
+        eventually(lambda: scenes.is_primary(pods, OTHER), pods)
+        time.sleep(1.0)
+        assert not _listens(pod.address)
+        pod.start_agent()
+        eventually(lambda: scenes.ready(pods) and not scenes.is_primary(pods, ONE), pods)
+        assert scenes.held_by(pods, OTHER, keys)
+
+
+def test_a_frozen_agent_holds_its_server_until_it_thaws() -> None:
+    with Pods(SPEC, "9.1") as pods:
+        scenes.formed(pods)
+        keys = scenes.fill(pods, 0)
+        pod = pods.pods[ONE]
+        assert pod.agent is not None
+        pod.agent.send_signal(signal.SIGSTOP)
+        pod.kill_server()
+        eventually(lambda: scenes.is_primary(pods, OTHER), pods)
+        assert not _listens(pod.address)
+        pod.agent.send_signal(signal.SIGCONT)
+        eventually(lambda: scenes.ready(pods) and not scenes.is_primary(pods, ONE), pods)
+        assert scenes.held_by(pods, OTHER, keys)
+
+
+def test_ends_at_once_when_it_is_asked_to() -> None:
+    with Pods(SPEC, "9.1") as pods:
+        scenes.formed(pods)
+        pod = pods.pods[ONE]
+        assert pod.agent is not None
+        pod.agent.terminate()
+        assert pod.agent.wait(5) == 0
+
+
+def test_a_container_that_waits_ends_when_it_is_asked_to() -> None:
+    """It is the first process of its container, for which SIGTERM does nothing by itself."""
+    with Pods(SPEC, "9.1") as pods:
+        scenes.formed(pods)
+        pod = pods.pods[ONE]
+        pod.kill_agent()
+        pod.stopped = True
+        pod.kill_server()
+        script = str(CHECKOUT / "components" / "start.sh")
+        waiting = subprocess.Popen(["sh", script], env=pod.environment)
+        time.sleep(0.5)
+        assert waiting.poll() is None
+        waiting.terminate()
+        assert waiting.wait(5) == 143
+
+
+def test_uses_little_at_rest() -> None:
+    """At most half a percent of a core, and 30 MB before anything heavy is imported."""
+    with Pods(SPEC, "9.1") as pods:
+        scenes.formed(pods)
+        time.sleep(2.0)
+        before = {member: _cpu_s(pod.agent) for member, pod in pods.pods.items()}
+        time.sleep(10.0)
+        used = {member: (_cpu_s(pod.agent) - before[member]) / 10.0 for member, pod in pods.pods.items()}
+        print({str(member): f"{share:.2%}" for member, share in used.items()})  # noqa: T201
+        assert max(used.values()) < 0.01
+
+
+def _run_id(info: object) -> str:
+    return next(line for line in str(info).splitlines() if line.startswith("run_id:"))
+
+
+def _listens(address: str) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex((address, 7379)) == 0
+
+
+def _cpu_s(process: subprocess.Popen[bytes] | None) -> float:
+    assert process is not None
+    with open(f"/proc/{process.pid}/stat") as stat:  # noqa: PTH123
+        words = stat.read().rpartition(")")[2].split()
+    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
