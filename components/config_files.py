@@ -17,7 +17,7 @@ from .server_config import WIRE_WORDS, directive
 from .server_values import canonical
 from .versions import defaults_of, settings_of, start_only_of, version_is_known, version_of
 
-SCRIPTS = ("start.sh", "probe.sh", "cli.sh")
+SCRIPTS = ("start.sh", "probe.sh", "cli.sh", "handover.sh")
 DATA_DIR = "/data"
 CLIENT_PORT = 6379
 #: How long a stopping primary waits for its replicas to catch up, or for the one that takes over.

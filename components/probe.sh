@@ -1,11 +1,9 @@
 #!/bin/sh
-# Tells the kubelet how the server of this Pod is: `probe.sh live` or `probe.sh ready`. Exit code 0 means yes; what it
-# prints shows in the Pod's events.
+# Tells the kubelet whether the server of this Pod lives: `probe.sh live`. Exit code 0 means yes; what it prints shows in
+# the Pod's events. Whether it is started and ready, the agent tells.
 #
-# live   it answers. A server that loads its dataset, runs a long script, or can't write to its disk does answer:
-#        killing it would only make things worse.
-# ready  it serves: it is not loading, it knows a cluster in which slots are served, and if it is a replica, its link to
-#        the primary is up and it is in sync. So a disruption budget counts a shard's copies, not its processes.
+# A server that loads its dataset, runs a long script, or can't write to its disk does answer, so it lives: killing it
+# would only make things worse. The agent isn't asked: a server that serves isn't stopped because of a fault beside it.
 set -eu
 
 run="${VALKEY_RUN:-/run/valkey}"
@@ -33,32 +31,7 @@ live)
   *) no "no answer: $answer" ;;
   esac
   ;;
-ready)
-  # These are the words of the wire: slave, master.
-  answer=$(printf 'PING\nINFO replication\nCLUSTER INFO\n' | ask) || true
-  case "$answer" in
-  *PONG*) ;;
-  *) no "does not serve: $(echo "$answer" | sed -n 1p)" ;;
-  esac
-  case "$answer" in
-  *role:slave*)
-    case "$answer" in
-    *master_link_status:up*) ;;
-    *) no "is a replica without its primary" ;;
-    esac
-    case "$answer" in
-    *master_sync_in_progress:0*) ;;
-    *) no "is a replica that is not yet in sync" ;;
-    esac
-    ;;
-  esac
-  case "$answer" in
-  *cluster_size:0*) no "knows no cluster in which slots are served" ;;
-  *cluster_size:*) exit 0 ;;
-  *) no "does not tell about its cluster" ;;
-  esac
-  ;;
 *)
-  no "usage: probe.sh live|ready"
+  no "usage: probe.sh live"
   ;;
 esac

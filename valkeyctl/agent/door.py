@@ -70,7 +70,8 @@ class Door:
             go = os.open(self._folder / "go", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError:  # nobody has it open for reading
             return
-        with suppress(BlockingIOError):  # so many rings are unread that one more makes no difference
+        # Nobody reads any more, or so many rings are unread that one more makes no difference.
+        with suppress(BrokenPipeError, BlockingIOError):
             os.write(go, b"\n")
         os.close(go)
 

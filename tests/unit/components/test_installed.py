@@ -72,7 +72,7 @@ def test_another_program_uses_the_component(program: Path) -> None:
     assert done.returncode == 0, done.stderr
     kind, files, modules = done.stdout.splitlines()
     assert kind == "valkey:index:Cluster"
-    assert files == "['cli.sh', 'defaults.json', 'live.conf', 'probe.sh', 'start.sh', 'valkey.conf']"
+    assert files == "['cli.sh', 'defaults.json', 'handover.sh', 'live.conf', 'probe.sh', 'start.sh', 'valkey.conf']"
     assert modules == "valkey_components.args valkey_components.cluster"
 
 

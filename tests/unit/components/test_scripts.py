@@ -1,10 +1,12 @@
-"""The Pod's scripts with real servers of both version lines: start, probes, prompt; with passwords of every kind."""
+"""The Pod's scripts and its agent with real servers of both version lines; with passwords of every kind."""
 
 import os
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
+from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from components import ClusterArgs
 from components.config_files import config_data, start_hash
 from tests.unit.settings.server_table import WHEELS, server
 
+CHECKOUT = Path(__file__).resolve().parents[3]
 CLI = server("8.1").parent / "valkey-cli"
 PASSWORDS = {
     "letters": "hunter2",
@@ -50,15 +53,21 @@ class Pod:
         # As the kubelet mounts it: readable, not writable.
         self.secret.chmod(0o440)
         self.process: subprocess.Popen[bytes] | None = None
+        self.agent: subprocess.Popen[bytes] | None = None
+        self.agent_port = _free_port()
 
     @property
     def environment(self) -> dict[str, str]:
         return {
             "PATH": os.environ["PATH"],
             "POD_NAME": "sessions-s0-0",
+            "POD_NAMESPACE": "data",
+            "INSTANCE": "sessions",
+            "AGENT_PORT": str(self.agent_port),
             "POD_IP": "127.0.0.1",
             "POD_HOST": "sessions-s0-0.sessions-headless.data.svc",
-            "VALKEY_CONFIG": str(self.folder / "config" / "valkey.conf"),
+            "VALKEY_CONFIG_DIR": str(self.folder / "config"),
+            "VALKEY_DATA": str(self.folder / "data"),
             "VALKEY_SECRET": str(self.secret),
             "VALKEY_RUN": str(self.folder / "run"),
             "VALKEY_SERVER": str(server(self.line)),
@@ -67,6 +76,7 @@ class Pod:
         }
 
     def start(self) -> None:
+        self.start_agent()
         with (self.folder / "log").open("ab") as log:
             script = str(self.folder / "config" / "start.sh")
             self.process = subprocess.Popen(["sh", script], env=self.environment, stdout=log, stderr=log)
@@ -80,10 +90,34 @@ class Pod:
                 return
         raise AssertionError((self.folder / "log").read_text())
 
+    def start_agent(self) -> None:
+        if self.agent is None:
+            with (self.folder / "agent.log").open("ab") as log:
+                command = [sys.executable, "-m", "valkeyctl.agent"]
+                self.agent = subprocess.Popen(command, cwd=CHECKOUT, env=self.environment, stdout=log, stderr=log)
+            _eventually((self.folder / "run" / "start" / "go").exists)
+
     def stop(self) -> None:
         if self.process:
             self.process.kill()
             self.process.wait(10)
+
+    def end(self) -> None:
+        self.stop()
+        if self.agent:
+            self.agent.kill()
+            self.agent.wait(10)
+
+    def probe(self, path: str) -> tuple[int, str]:
+        connection = HTTPConnection("127.0.0.1", self.agent_port, timeout=5)
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        text = answer.read().decode().strip()
+        connection.close()
+        return answer.status, text
+
+    def ready(self) -> bool:
+        return self.probe("/ready")[0] == 200
 
     def sh(self, script: str, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -110,7 +144,7 @@ def line(request: pytest.FixtureRequest) -> str:
 def pod(line: str, tmp_path: Path) -> Iterator[Pod]:
     made = Pod(tmp_path, line, b"hunter2")
     yield made
-    made.stop()
+    made.end()
 
 
 @pytest.mark.parametrize("kind", PASSWORDS)
@@ -132,15 +166,20 @@ def test_password(kind: str, line: str, tmp_path: Path) -> None:
         environ = Path(f"/proc/{pod.process.pid}/environ").read_bytes()
         assert password not in argv
         assert password not in environ
+        assert pod.agent is not None
+        assert password not in Path(f"/proc/{pod.agent.pid}/environ").read_bytes()
     finally:
-        pod.stop()
+        pod.end()
     assert password not in (tmp_path / "log").read_bytes()
+    assert password not in (tmp_path / "agent.log").read_bytes()
 
 
 def test_files_with_the_password_are_for_the_server_alone(pod: Pod) -> None:
     pod.start()
-    modes = {path.name: path.stat().st_mode & 0o777 for path in (pod.folder / "run").iterdir()}
-    assert modes == {"password": 0o600, "valkey.conf": 0o600}
+    paths = list((pod.folder / "run").rglob("*"))
+    assert {"password", "users.acl", "valkey.conf"} <= {path.name for path in paths}
+    for path in paths:
+        assert path.stat().st_mode & 0o777 == (0o700 if path.is_dir() else 0o600), path
 
 
 def test_announces_what_the_pod_is_called(pod: Pod) -> None:
@@ -175,26 +214,30 @@ def test_a_restarted_container_finds_its_files(pod: Pod) -> None:
     assert pod.client().execute_command("CLUSTER MYID") == node
 
 
-@pytest.mark.parametrize("content", [b"", None])
-def test_without_a_password_no_server_starts(pod: Pod, content: bytes | None) -> None:
+@pytest.mark.parametrize(("content", "why"), [(b"", "the password is empty"), (None, "a file is missing")])
+def test_without_a_password_no_server_starts(pod: Pod, content: bytes | None, why: str) -> None:
     pod.secret.chmod(0o640)
     if content is None:
         pod.secret.unlink()
     else:
         pod.secret.write_bytes(content)
+    pod.start_agent()
     done = pod.sh("start.sh")
     assert done.returncode == 1
-    assert "the password is empty or missing" in done.stderr
+    assert done.stderr == f"start.sh: {why}: {pod.secret}\n"
 
 
 def test_live_before_it_is_ready(pod: Pod) -> None:
     assert pod.sh("probe.sh", "live").returncode == 1
+    pod.start_agent()
+    assert pod.probe("/started") == (503, "the server is down")
     pod.start()
     assert pod.sh("probe.sh", "live").returncode == 0
-    alone = pod.sh("probe.sh", "ready")
-    assert (alone.returncode, alone.stdout) == (1, "knows no cluster in which slots are served\n")
+    _eventually(lambda: pod.probe("/started") == (200, "the server is serving"))
+    assert pod.probe("/ready") == (503, "knows no cluster in which slots are served")
     pod.client().execute_command("CLUSTER ADDSLOTSRANGE", 0, 16383)
-    _eventually(lambda: pod.sh("probe.sh", "ready").returncode == 0)
+    _eventually(pod.ready)
+    assert pod.probe("/alive") == (200, "all parts go on")
 
 
 def test_probes_keep_to_the_password_that_the_server_has(pod: Pod) -> None:
@@ -203,23 +246,29 @@ def test_probes_keep_to_the_password_that_the_server_has(pod: Pod) -> None:
     # A Secret that somebody changes reaches the Pod's files, but no running server.
     pod.secret.chmod(0o640)
     pod.secret.write_bytes(b"another")
-    _eventually(lambda: pod.sh("probe.sh", "ready").returncode == 0)
+    _eventually(pod.ready)
 
 
 def test_a_server_that_refuses_the_password_is_live_and_not_ready(pod: Pod) -> None:
     pod.start()
     pod.client().config_set("requirepass", "another")
     assert pod.sh("probe.sh", "live").returncode == 0
-    refused = pod.sh("probe.sh", "ready")
-    assert refused.returncode == 1
-    assert "NOAUTH" in refused.stdout or "WRONGPASS" in refused.stdout
+    assert pod.agent is not None
+    pod.agent.kill()  # its connection is signed in already; that of another agent isn't
+    pod.agent.wait()
+    pod.agent = None
+    pod.start_agent()
+    _eventually(lambda: pod.probe("/started")[0] == 200)
+    status, why = pod.probe("/ready")
+    assert status == 503
+    assert "WRONGPASS" in why
 
 
 def test_a_loading_server_is_live_and_not_ready(pod: Pod) -> None:
     pod.start()
     client = pod.client()
     client.execute_command("CLUSTER ADDSLOTSRANGE", 0, 16383)
-    _eventually(lambda: pod.sh("probe.sh", "ready").returncode == 0)
+    _eventually(pod.ready)
     client.mset({f"{{a}}{n}": "x" * 100 for n in range(2000)})
     client.save()
     pod.stop()
@@ -229,9 +278,10 @@ def test_a_loading_server_is_live_and_not_ready(pod: Pod) -> None:
     config.write_text(f"{config.read_text()}{slow}")
     pod.start()
     assert pod.sh("probe.sh", "live").returncode == 0
-    loading = pod.sh("probe.sh", "ready")
-    assert loading.returncode == 1
-    assert "LOADING" in loading.stdout
+    _eventually(lambda: pod.probe("/started") == (200, "the server is loading"))
+    status, why = pod.probe("/ready")
+    assert status == 503
+    assert "loading" in why
 
 
 def test_a_replica_is_ready_when_it_is_in_sync(line: str, tmp_path: Path) -> None:
@@ -246,22 +296,24 @@ def test_a_replica_is_ready_when_it_is_in_sync(line: str, tmp_path: Path) -> Non
         replica.client().execute_command("CLUSTER MEET", "127.0.0.1", primary.port)
         _eventually(lambda: node in str(replica.client().execute_command("CLUSTER NODES")))
         _eventually(lambda: _done(lambda: replica.client().execute_command("CLUSTER REPLICATE", node)))
-        _eventually(lambda: replica.sh("probe.sh", "ready").returncode == 0)
-        primary.stop()
-        _eventually(lambda: replica.sh("probe.sh", "ready").returncode == 1)
+        _eventually(replica.ready)
+        primary.end()
+        _eventually(lambda: not replica.ready())
         assert replica.sh("probe.sh", "live").returncode == 0
-        told = replica.sh("probe.sh", "ready").stdout
-        assert told in {"is a replica without its primary\n", "is a replica that is not yet in sync\n"}
+        assert replica.probe("/ready")[1] in {
+            "is a replica without its primary",
+            "is a replica that is not yet in sync",
+        }
     finally:
-        primary.stop()
-        replica.stop()
+        primary.end()
+        replica.end()
 
 
-@pytest.mark.parametrize("question", [[], ["alive"]])
+@pytest.mark.parametrize("question", [[], ["ready"]])
 def test_probe_says_how_it_is_used(pod: Pod, question: list[str]) -> None:
     pod.start()
     done = pod.sh("probe.sh", *question)
-    assert (done.returncode, done.stdout) == (1, "usage: probe.sh live|ready\n")
+    assert (done.returncode, done.stdout) == (1, "usage: probe.sh live\n")
 
 
 def test_cli_takes_commands_from_its_input(pod: Pod) -> None:
