@@ -247,6 +247,11 @@ class AgentTurn:
         self._seen = _transitions(body)
         return Lease(self._api, self._claim, body, asked)
 
+    @property
+    def held_by_others(self) -> bool:
+        """Whether somebody else held it, or wished for it, at the last try."""
+        return self._seen == _HELD
+
     def _is_wished_for(self, current: Object, now: float) -> bool:
         wish = _wish_of(current)
         if wish != self._wish:
