@@ -55,21 +55,34 @@ class Process:
 
 
 def find(namespace: str, word: str, pods: str = "") -> dict[str, Process]:
-    """The processes whose command line holds `word`, by Pod; only of Pods that begin with `pods`."""
-    found: dict[str, Process] = {}
-    for pid in all_processes():
-        if word not in command_line(pid):
-            continue
+    """The processes whose command line holds `word`, by Pod; only of Pods that begin with `pods`.
+
+    Whose they are is seen by their network, which the containers of a Pod share: a server writes its title over its
+    environment, and the agent beside it keeps its own.
+    """
+    names: dict[str, str] = {}
+    for pid in _with_word(AGENT):
         told = _environment(pid)
-        pod = told.get("POD_NAME", "")
-        if told.get("POD_NAMESPACE") == namespace and pod.startswith(pods):
-            found[pod] = Process(pid, pod, word)
-    return found
+        if told.get("POD_NAMESPACE") == namespace:
+            names[_network(pid)] = told["POD_NAME"]
+    found = ((pid, names.get(_network(pid), "")) for pid in _with_word(word))
+    return {pod: Process(pid, pod, word) for pid, pod in found if pod and pod.startswith(pods)}
 
 
 def one(namespace: str, pod: str, word: str) -> Process:
     """The one of a Pod. Raises KeyError where there is none."""
     return find(namespace, word, pod)[pod]
+
+
+def _with_word(word: str) -> list[int]:
+    return [pid for pid in all_processes() if word in command_line(pid)]
+
+
+def _network(pid: int) -> str:
+    try:
+        return str(Path(f"/proc/{pid}/ns/net").readlink())
+    except OSError:
+        return ""
 
 
 def _environment(pid: int) -> dict[str, str]:
