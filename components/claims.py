@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 #: Fixed once a claim exists: Pulumi would replace the claim, and the data with it.
 IGNORED_CHANGES = ["spec.accessModes", "spec.selector", "spec.storageClassName", "spec.volumeName"]
 
+#: What becomes of a claim when its instance is destroyed. Pulumi alone knows else, and a policy pack is never told.
+RECLAIM_ANNOTATION = "valkeyctl/reclaim-policy"
+
 
 def claim_spec(persistence: Persistence) -> PersistentVolumeClaimSpecArgsDict:
     """A claim of the declared size. Only its size may change later, and only upwards."""

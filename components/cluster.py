@@ -271,7 +271,9 @@ class ValkeyCluster(pulumi.ComponentResource):
         return [
             kubernetes.core.v1.PersistentVolumeClaim(
                 claim,
-                metadata=self._identity.metadata(claim, shard=shard, annotations=NO_WAIT),
+                metadata=self._identity.metadata(
+                    claim, shard=shard, annotations={**NO_WAIT, claims.RECLAIM_ANNOTATION: persistence.reclaim_policy}
+                ),
                 spec=claims.claim_spec(persistence),
                 opts=self._below(
                     prepare,

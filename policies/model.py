@@ -116,8 +116,12 @@ class Rule:
         return {**self.parameters, **COMMON}
 
     def params(self, configured: Params | None) -> dict[str, Any]:
-        """The parameters in effect."""
-        return {name: (configured or {}).get(name, one.default) for name, one in self.all_parameters.items()}
+        """The parameters in effect. Pulumi hands numbers over as floats."""
+        stated = {name: (configured or {}).get(name, one.default) for name, one in self.all_parameters.items()}
+        return {
+            name: int(value) if isinstance(value, float) and value.is_integer() else value
+            for name, value in stated.items()
+        }
 
     def tell(self, finding: Finding) -> str:
         """The whole message: resource, what is wrong, why that matters, what to do, where more is said."""

@@ -117,7 +117,7 @@ def test_the_stacks_of_the_checkout(stack: str) -> None:
     assert problems == []
     assert settings is not None
     args = settings.instances["sessions"]
-    assert (args.shards, args.replicas) == (3, 1)
+    assert (args.shards, args.replicas) == (3, 2 if "prod" in stack else 1)
 
 
 def test_the_project_declares_what_is_read() -> None:
