@@ -39,6 +39,7 @@ CHECK_S = 5.0
 AGAIN_S = 60.0
 """How long until what the server refused is tried again: whether it fits may depend on what else has changed."""
 ANSWER_S = 2.0
+CONNECT_AGAIN_S = 30.0
 NO_HURRY = Pace()
 CONFIRM_S = 1.0
 
@@ -55,7 +56,8 @@ class ConfigSync:
         pace: Pace = NO_HURRY,
         check_s: float = CHECK_S,
     ) -> None:
-        self._runtime, self._api, self._pace, self._check_s = runtime, api, pace, check_s
+        self._runtime, self._connecting, self._pace, self._check_s = runtime, api, pace, check_s
+        self._api: Api | None = None
         self._environment = runtime.environment
         self._secret = variables.get("PASSWORD_SECRET", "")
         self._key = variables.get("PASSWORD_KEY", "password")
@@ -74,18 +76,30 @@ class ConfigSync:
 
     def run(self) -> None:
         """Apply what changes until the agent ends."""
-        api = self._api()
-        follows = self._follow(api)
+        follows: list[Follow] = []
+        connect_at = float("-inf")
         try:
             while not self._runtime.stopping.is_set():
                 self._runtime.beat(PART)
+                if not follows and time.monotonic() >= connect_at:
+                    connect_at = time.monotonic() + CONNECT_AGAIN_S
+                    follows = self._connect()
                 if self._runtime.server.state.serving:
-                    self._step(api)
+                    self._step()
                 self._news.wait(STEP_S)
                 self._news.clear()
         finally:
             for follow in follows:
                 follow.stop()
+
+    def _connect(self) -> list[Follow]:
+        """The declared objects are followed from now on; none without an account, and the rest goes on."""
+        try:
+            self._api = self._connecting()
+        except KubeError as error:
+            self._say("api", f"changes can't be followed: {error}", bad=True)
+            return []
+        return self._follow(self._api)
 
     # --- what is declared --------------------------------------------------------------------------------------------
 
@@ -130,7 +144,7 @@ class ConfigSync:
 
     # --- one step ----------------------------------------------------------------------------------------------------
 
-    def _step(self, api: Api) -> None:
+    def _step(self) -> None:
         now = time.monotonic()
         checks = now - self._checked_at >= self._check_s
         try:
@@ -141,12 +155,12 @@ class ConfigSync:
                 with self._link() as link:
                     if news or again:
                         self._tried_at = now
-                        self._settings(api, link)
+                        self._settings(link)
                     elif checks:
                         self._drift(link)
                     if checks:
                         self._checked_at = now
-                        self._look_at_certificates(api, link)
+                        self._look_at_certificates(link)
         except (OSError, Nonsense) as error:
             # The server ended, or is busy: the watch tells more, and the next step tries again.
             self._say("server", f"the server could not be asked: {error}", bad=True)
@@ -157,7 +171,7 @@ class ConfigSync:
         where = (self._environment.address, self._environment.client_port)
         return connected(*where, self._kept.passwords.accepted, ANSWER_S)
 
-    def _settings(self, api: Api, link: Link) -> None:
+    def _settings(self, link: Link) -> None:
         """What the ConfigMap declares, all of it or nothing."""
         declared = self._declared or {}
         what = wanted(
@@ -167,7 +181,7 @@ class ConfigSync:
             changed = tell(link, what.settings)
         except Refused as error:
             self._tried = declared
-            self._report(api, LIVE, f"{self._environment.member}: the server refuses the declared settings: {error}")
+            self._report(LIVE, f"{self._environment.member}: the server refuses the declared settings: {error}")
             return
         if self._kept.live != what.text:
             self._kept.write_live(what.text)
@@ -176,6 +190,8 @@ class ConfigSync:
         self._told.pop(LIVE, None)
         if changed:
             self._runtime.log.info(PART, "applied: " + ", ".join(f"{n} {v!r}" for n, v in changed.items()))
+        else:
+            self._say("at first", "the server has the declared settings")
         self._say_postponed(what)
 
     def _say_postponed(self, what: Wanted) -> None:
@@ -201,14 +217,14 @@ class ConfigSync:
             self._drifted = False
             self._say("drift", f"the server refuses what it had: {error}", bad=True)
 
-    def _look_at_certificates(self, api: Api, link: Link) -> None:
+    def _look_at_certificates(self, link: Link) -> None:
         try:
             if self._certificates.look(link):
                 self._told.pop("certificates", None)
                 self._runtime.log.info(PART, "loaded certificates that have changed")
         except Refused as error:
             text = f"{self._environment.member}: the server refuses changed certificates: {error}"
-            self._report(api, "certificates", text)
+            self._report("certificates", text)
 
     # --- passwords ---------------------------------------------------------------------------------------------------
 
@@ -274,11 +290,14 @@ class ConfigSync:
             self._told[about] = line
             (self._runtime.log.warning if bad else self._runtime.log.info)(PART, line)
 
-    def _report(self, api: Api, about: str, line: str) -> None:
+    def _report(self, about: str, line: str) -> None:
         """Also as an Event of the Pod, where `up` finds it. Values may stand in it: no setting here is secret."""
         if self._told.get(about) == line:
             return
         self._say(about, line, bad=True)
+        api = self._api
+        if api is None:
+            return
         path = path_of("v1", "pods", self._environment.namespace, self._environment.pod)
         try:
             pod = {"apiVersion": "v1", "kind": "Pod", **api.get(path)}
