@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from valkeyctl.agent.ports import AGENT_PORT
 from valkeyctl.kube.labels import SERVER_CONTAINER
+from valkeyctl.lifecycle.bundle import BUNDLE_FILE
 
 from .args import Agent, SecretKey
-from .bundle import BUNDLE_FILE
 from .config_files import DATA_DIR
 from .container import CONFIG_DIR, DATA_VOLUME, RUN_DIR, SECRET_DIR, locked_down, pod_environment, required
 from .names import Names

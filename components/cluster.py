@@ -13,12 +13,12 @@ from pulumi import ResourceOptions
 
 from valkeyctl.agent.rights import rules as agent_rules
 from valkeyctl.dataplane.model import CLIENT_PORT
-from valkeyctl.lifecycle import Password, Prepare, ShardGuard, Topology
+from valkeyctl.lifecycle import AgentCode, Password, Prepare, ShardGuard, Topology
+from valkeyctl.lifecycle.bundle import agent_bundle
 
 from . import claims, rights, rules, statefulset
 from .agent import PodAgent
 from .args import ClusterArgs, SecretKey
-from .bundle import BUNDLE_FILE, agent_bundle
 from .config_files import config_data, node_timeout_ms, settings_input, start_hash
 from .disruption import budget_spec
 from .labels import NO_WAIT, Identity
@@ -201,11 +201,15 @@ class ValkeyCluster(pulumi.ComponentResource):
             secret=self._password.name,
         )
         return [
-            kubernetes.core.v1.ConfigMap(
+            AgentCode(
                 names.agent,
-                metadata=metadata,
-                binary_data={BUNDLE_FILE: agent_bundle().base64},
-                opts=self._below(prepare, provider=self._access.files),
+                connection=self._access.connection,
+                namespace=args.namespace,
+                config_map=names.agent,
+                digest=agent_bundle().digest,
+                owner=self._owner,
+                labels=self._identity.labels(),
+                opts=self._below(prepare),
             ),
             kubernetes.core.v1.ServiceAccount(
                 names.agent, metadata=metadata, automount_service_account_token=False, opts=first

@@ -10,12 +10,12 @@ import pytest
 import urllib3
 import valkey
 
-from components.bundle import build
 from tests.e2e.conftest import Formed
 from tests.e2e.harness.kube import Kube, Object, eventually
 from tests.e2e.harness.program import sources
 from tests.e2e.harness.sandbox import INSTANCE
 from valkeyctl.agent.rights import rules
+from valkeyctl.lifecycle.bundle import build
 
 pytestmark = pytest.mark.xdist_group("agent_shape")
 

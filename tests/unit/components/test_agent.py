@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from components import Agent, AgentResources, Amounts, Auth, ClusterArgs, SecretKey
-from components.bundle import Bundle, agent_bundle
 from tests.unit.components.test_cluster import program
 from tests.unit.components.test_pod import server, template
 from valkeyctl.agent.environment import read_environment
 from valkeyctl.agent.rights import rules
+from valkeyctl.lifecycle.bundle import Bundle, agent_bundle
 
 CREDENTIALS = "/var/run/secrets/kubernetes.io/serviceaccount"
 
@@ -42,13 +42,16 @@ def test_runs_the_bundle_on_a_stock_image() -> None:
     volumes = {volume["name"]: volume for volume in template()["spec"]["volumes"]}
     mounted = {mount["mountPath"]: mount["name"] for mount in container["volumeMounts"]}
     assert volumes[mounted["/opt/agent"]]["configMap"] == {"name": "sessions-agent"}
-    assert program()["ConfigMap sessions-agent"].inputs["binaryData"] == {"agent.pyz": agent_bundle().base64}
+    code = program()["AgentCode sessions-agent"].inputs
+    assert (code["config_map"], code["digest"]) == ("sessions-agent", agent_bundle().digest)
+    # The state of the stack holds no code.
+    assert len(str(code)) < 2000
 
 
 def test_another_bundle_makes_pods_outdated(monkeypatch: pytest.MonkeyPatch) -> None:
     before = template()
     assert before["metadata"]["annotations"]["valkeyctl/agent"] == agent_bundle().digest
-    monkeypatch.setattr("components.cluster.agent_bundle", lambda: Bundle(b"another"))
+    monkeypatch.setattr("components.cluster.agent_bundle", lambda: Bundle(b"another", {}))
     assert template() != before
 
 

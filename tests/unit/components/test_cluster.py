@@ -15,7 +15,6 @@ OBJECTS = {
     "Service sessions-headless",
     "PodDisruptionBudget sessions",
     "NetworkPolicy sessions",
-    "ConfigMap sessions-agent",
     "ServiceAccount sessions-agent",
     "Role sessions-agent",
     "RoleBinding sessions-agent",
@@ -26,6 +25,7 @@ OBJECTS = {
 OURS = {
     "Prepare sessions",
     "Password sessions-auth",
+    "AgentCode sessions-agent",
     "ShardGuard sessions-s0",
     "ShardGuard sessions-s1",
     "ShardGuard sessions-s2",
@@ -92,7 +92,7 @@ def test_names_are_literal_and_every_object_says_whose_it_is() -> None:
 def test_prepare_looks_at_everything_that_is_written() -> None:
     seen = program(ClusterArgs(persistence=Persistence(size="1Gi")))
     told = {f"{entry['kind']} {entry['name']}" for entry in seen["Prepare sessions"].inputs["objects"]}
-    assert told == OBJECTS | CLAIMS | {"Secret sessions-auth"}
+    assert told == OBJECTS | CLAIMS | {"Secret sessions-auth", "ConfigMap sessions-agent"}
     for entry in seen["Prepare sessions"].inputs["objects"]:
         written = [r for r in seen if r.label == f"{entry['kind']} {entry['name']}"]
         assert all(resource.inputs["apiVersion"] == entry["apiVersion"] for resource in written)
@@ -126,7 +126,8 @@ def test_what_the_program_waits_for_prepare_waits_for() -> None:
 
 def test_pods_come_last_but_for_guards_and_topology() -> None:
     seen = program(ClusterArgs(persistence=Persistence(size="1Gi")))
-    before = (OBJECTS - {f"StatefulSet sessions-s{n}" for n in range(3)}) | {"Password sessions-auth"}
+    before = OBJECTS - {f"StatefulSet sessions-s{n}" for n in range(3)}
+    before |= {"Password sessions-auth", "AgentCode sessions-agent"}
     for shard in range(3):
         name = f"sessions-s{shard}"
         claims = {f"PersistentVolumeClaim data-{name}-{ordinal}" for ordinal in range(2)}
@@ -269,11 +270,10 @@ def test_a_provider_of_the_programs_own(way: str, preview: bool, monkeypatch: py
         return pulumi.ResourceOptions(**{way: mine if way == "provider" else [mine]})
 
     seen = program(None, opts, preview=preview)
-    files = {"ConfigMap sessions-config", "ConfigMap sessions-agent"}
-    assert {seen[label].provider for label in OBJECTS - files} == {"Provider mine"}
+    files = "ConfigMap sessions-config"
+    assert {seen[label].provider for label in OBJECTS - {files}} == {"Provider mine"}
     # By default it would replace a ConfigMap whose data changed.
-    (named,) = {seen[label].provider for label in files}
-    twin = seen[named]
+    twin = seen[seen[files].provider]
     assert twin.inputs["enableConfigMapMutable"] == "true"
     assert twin.inputs["enableServerSideApply"] == "true"
     assert twin.inputs["context"] == "prod"

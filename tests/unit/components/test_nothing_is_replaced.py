@@ -9,8 +9,8 @@ import pulumi_kubernetes as kubernetes
 import pytest
 
 from components import ClusterArgs, Connection, ValkeyCluster
-from components.bundle import Bundle
 from tests.unit.components.recording import Program, Registered, record
+from valkeyctl.lifecycle.bundle import Bundle
 
 # What makes Pulumi's Kubernetes provider replace an object of a kind (its source: provider/diff.go), beside name and
 # namespace. A ConfigMap's data does so unless the provider is told otherwise.
@@ -34,7 +34,7 @@ REPLACING = {
 # All that the API server lets anybody change of a StatefulSet.
 CHANGEABLE = {"replicas", "template", "updateStrategy", "minReadySeconds", "ordinals"}
 # What our own resources are found by; a change of anything else is an update.
-IDENTITY = ("namespace", "instance", "shard", "secret_name", "key")
+IDENTITY = ("namespace", "instance", "shard", "secret_name", "config_map", "key")
 
 BASE: dict[str, Any] = {"persistence": {"size": "1Gi"}}
 CHANGES: dict[str, dict[str, Any]] = {
@@ -98,12 +98,12 @@ def test_setting(setting: str, own: bool) -> None:  # noqa: FBT001
 @pytest.mark.parametrize("own", [False, True], ids=["our provider", "a provider of the program's own"])
 def test_a_new_version_of_the_agent(own: bool, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: FBT001
     before = base(own=own)
-    monkeypatch.setattr("components.cluster.agent_bundle", lambda: Bundle(b"another"))
+    monkeypatch.setattr("components.cluster.agent_bundle", lambda: Bundle(b"another", {}))
     after = program({}, own=own)
     assert list(replaced(before, after)) == []
     changed = {one.label for one in after if one.inputs != before[one.label].inputs}
     # Code, the Pods' template, and the topology that is told that Pods are outdated: nothing else.
-    assert changed == {"ConfigMap sessions-agent", "Topology sessions"} | {
+    assert changed == {"AgentCode sessions-agent", "Topology sessions"} | {
         f"StatefulSet sessions-s{n}" for n in range(3)
     }
 

@@ -11,6 +11,7 @@ from tests.unit.kube.fake_api import FakeApi
 from tests.unit.kube.test_objects import owned
 from valkeyctl.dataplane.errors import ValkeyctlError
 from valkeyctl.kube.errors import ApiUnreachable, OwnedByOthers
+from valkeyctl.lifecycle.agent_code import AgentCodeProvider
 from valkeyctl.lifecycle.guard import ShardGuardProvider
 from valkeyctl.lifecycle.namespace import NamespaceProvider
 from valkeyctl.lifecycle.password import PasswordProvider
@@ -28,6 +29,7 @@ PROVIDERS: list[type[Provider]] = [
     PasswordProvider,
     ShardGuardProvider,
     TopologyProvider,
+    AgentCodeProvider,
 ]
 
 
@@ -59,6 +61,7 @@ def test_the_permanent_paths() -> None:
         "valkeyctl.lifecycle.password.PasswordProvider",
         "valkeyctl.lifecycle.guard.ShardGuardProvider",
         "valkeyctl.lifecycle.topology.TopologyProvider",
+        "valkeyctl.lifecycle.agent_code.AgentCodeProvider",
     ]
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from components import bundle, bundle_main
-from components.bundle import Bundle, agent_bundle, build, pack
+from valkeyctl.lifecycle import bundle, bundle_main
+from valkeyctl.lifecycle.bundle import Bundle, agent_bundle, build, opened, pack
 
 PACKAGES = ("valkeyctl", "valkey", "urllib3")
 
@@ -80,7 +80,7 @@ def run(content: bytes, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_same_sources_give_the_same_bytes_wherever_they_lie(sources: Callable[..., Path]) -> None:
+def test_same_sources_give_the_same_bytes_wherever_they_lie(sources: Callable[..., Path], tmp_path: Path) -> None:
     one = sources("one")
     other = sources("a/folder/elsewhere", one)
     for file in other.rglob("*.py"):
@@ -91,7 +91,12 @@ def test_same_sources_give_the_same_bytes_wherever_they_lie(sources: Callable[..
     file = other / "valkeyctl" / "dataplane" / "model.py"
     # As a checkout on another system has it.
     file.write_bytes(file.read_bytes().replace(b"\n", b"\r\n"))
-    assert build(roots(one)).digest == build(roots(other)).digest
+    assert build(roots(one)).content == build(roots(other)).content
+    # And as the program of a test has its packages: by a link.
+    linked = {name: tmp_path / name for name in PACKAGES}
+    for name, path in linked.items():
+        path.symlink_to(one / name)
+    assert build(linked).digest == build(roots(one)).digest
 
 
 def test_another_source_gives_other_bytes(sources: Callable[..., Path]) -> None:
@@ -173,6 +178,28 @@ def test_it_is_made_once_in_a_process() -> None:
     assert agent_bundle() is agent_bundle()
 
 
-def test_a_digest_stands_for_the_content() -> None:
-    assert Bundle(b"1").digest != Bundle(b"2").digest
-    assert Bundle(b"1").base64 == "MQ=="
+def test_a_digest_stands_for_the_loader_and_every_part() -> None:
+    different = [
+        Bundle(b"1", {}),
+        Bundle(b"2", {}),
+        Bundle(b"1", {"a": {}}),
+        Bundle(b"1", {"a": {"b.py": b""}}),
+        Bundle(b"1", {"a": {"c.py": b""}}),
+        Bundle(b"1", {"a": {"b.py": b"x"}}),
+        Bundle(b"1", {"a": {}, "b": {"b.py": b"x"}}),
+    ]
+    assert len({made.digest for made in different}) == len(different)
+
+
+def test_what_is_deployed_is_known_by_its_digest() -> None:
+    made = agent_bundle()
+    found = opened(made.content)
+    assert found is not None
+    assert found.digest == made.digest
+
+
+def test_what_is_no_bundle_is_none() -> None:
+    whole = agent_bundle().content
+    other = bundle._zip({"__main__.py": b"1", **dict.fromkeys(bundle_main.PARTS, b"no bzip2")})
+    for broken in (b"", b"PK", whole[: len(whole) // 2], other, bundle._zip({"a": b"1"})):
+        assert opened(broken) is None
