@@ -31,10 +31,11 @@ class How(StrEnum):
 
 @dataclass(frozen=True)
 class Promote:
-    """The replica is to be promoted now."""
+    """The replica is to be promoted now. `warning`: newer data may be lost by it, which is to be told loudly."""
 
     how: How
     why: str
+    warning: bool = False
 
     def __str__(self) -> str:
         """One line for a log."""
@@ -119,8 +120,8 @@ class _Case:
 
     def others_first(self, down_s: float) -> str:
         """Which other replica is to stand in, or has to be heard before; "" when it is this one's turn."""
-        for rival in self.rivals:
-            if self._rank(rival) < self._rank(self.me) and self._could(rival) and down_s < self.rules.patience_s(rival):
+        for rival in self._better():
+            if down_s < self.rules.patience_s(rival):
                 return f"{rival.member} comes before it, and its server is {rival.server}"
         silent = ", ".join(map(str, self._silent()))
         in_sync = self.me.data.kind is Kind.LIVE and self.me.synced
@@ -130,19 +131,26 @@ class _Case:
 
     def promotion(self, forced_s: float | None) -> Promote | Stay:
         """How to go about it: an election first, unless it can't be won."""
-        why = f"nobody has newer data than its own ({self.me.data.kind} at offset {self.me.data.offset})"
+        why = f"nobody is known to have newer data than its own ({self.me.data.kind} at offset {self.me.data.offset})"
+        missed = [*map(str, self._silent()), *(str(rival.member) for rival in self._better())]
+        if missed:
+            why += f"; not waited for any longer: {', '.join(missed)}"
         doubt = self._doubt()
         if not doubt and not self._enough_voters():
-            return Promote(How.TAKEOVER, f"{why}, and most primaries are down")
+            return Promote(How.TAKEOVER, f"{why}; most primaries are down", bool(missed))
         if forced_s is None:
-            return Promote(How.FORCE, why)
+            return Promote(How.FORCE, why, bool(missed))
         if forced_s < self.rules.force_s:
             return Stay("it awaits the votes")
         if not doubt:
-            return Promote(How.TAKEOVER, f"{why}, and it wasn't elected within {forced_s:.1f} s")
+            return Promote(How.TAKEOVER, f"{why}; it wasn't elected in {forced_s:.1f} s", bool(missed))
         if forced_s < self.rules.again_s:
             return Stay(f"it wasn't elected, and mustn't take over: {doubt}")
-        return Promote(How.FORCE, f"{why}, and the last election failed")
+        return Promote(How.FORCE, f"{why}; the last election failed", bool(missed))
+
+    def _better(self) -> list[Tale]:
+        """The other replicas that should rather stand in, the best first."""
+        return [rival for rival in self.rivals if self._rank(rival) < self._rank(self.me) and self._could(rival)]
 
     def _could(self, rival: Tale) -> bool:
         """Whether another replica has data that is worth standing in with."""

@@ -251,7 +251,7 @@ class World:
             pod.forced_at = self.now
             if not self._majority():
                 return
-        self._note_serving(pod, warned=False)
+        self._note_serving(pod, warned=verdict.warning)
         self._promote(pod, verdict.how)
 
     def _note_serving(self, pod: Pod, *, warned: bool) -> None:
