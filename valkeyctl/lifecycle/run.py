@@ -31,6 +31,7 @@ from valkeyctl.lifecycle.engine import Engine
 from valkeyctl.lifecycle.look import outputs_of
 from valkeyctl.lifecycle.props import Declaration
 from valkeyctl.lifecycle.session import Session, api_of, declared, for_agents, open_session
+from valkeyctl.lifecycle.settings_check import await_settings
 
 #: How long an API server that doesn't answer is put up with in the middle of the work.
 PATIENCE_S = 15.0
@@ -82,8 +83,11 @@ def run(
                 progress=work.progress,
                 may_go_on=work.may_go_on,
             )
+            warnings = await_settings(session, deadline=deadline, tell=work.tell, may_go_on=work.may_go_on)
         except ValkeyctlError as error:
             raise work.failed(error) from error
+        for line in warnings:
+            engine.warn(line)
         return work.succeeded(view)
 
 
