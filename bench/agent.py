@@ -93,9 +93,10 @@ class Broken:
 
 def _scenes() -> tuple[Scene, ...]:
     gap = NODE_TIMEOUT_MS + 1500.0
-    snapshots: dict[str, object] = {"config": {"save": "1 1", "cluster-node-timeout": NODE_TIMEOUT_MS}}
-    plain: dict[str, object] = {"config": {"cluster-node-timeout": NODE_TIMEOUT_MS}}
+    own = {"cluster-node-timeout": NODE_TIMEOUT_MS}
+    plain: dict[str, object] = {"config": own}
     disks: dict[str, object] = {**plain, "persistence": {"size": "64Mi"}}
+    snapshots: dict[str, object] = {**disks, "config": {**own, "appendonly": "no", "save": "1 1"}}
     return (
         Scene("kill -9 of a primary", plain, lambda b: b.kill(1), most_lost=5, most_gap_ms=gap),
         Scene("the same after 60 s", plain, lambda b: b.kill(1), written_s=60, most_lost=5, most_gap_ms=gap),

@@ -68,13 +68,14 @@ def watched(sandbox: Sandbox, kube: Kube) -> Callable[..., Watched]:
 
 
 @pytest.mark.parametrize(
-    "settings", [{}, {"save": "1 1"}], ids=["without snapshots", "with snapshots older than the last writes"]
+    "snapshots", [False, True], ids=["without a disk", "with snapshots older than the last writes"]
 )
 @pytest.mark.parametrize("wait", [0, 1], ids=["acknowledged", "confirmed by a replica"])
 def test_a_killed_primary_is_not_believed_when_it_comes_back(
-    watched: Callable[..., Watched], settings: dict[str, str], wait: int
+    watched: Callable[..., Watched], snapshots: bool, wait: int
 ) -> None:
-    cluster = watched(config=settings)
+    kept = {"config": {"appendonly": "no", "save": "1 1"}, "persistence": {"size": "64Mi"}}
+    cluster = watched(**(kept if snapshots else {}))
     before = cluster.client.write(INSTANCE, 1000)
     with cluster.client.writing(INSTANCE, wait=wait) as record:
         time.sleep(3)
