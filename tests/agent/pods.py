@@ -247,7 +247,7 @@ class Pods:
         shutil.rmtree(self.root, ignore_errors=True)
 
 
-def eventually(holds: Callable[[], object], pods: Pods, timeout_s: float = 30.0) -> None:
+def eventually(holds: Callable[[], object], pods: Pods, timeout_s: float = 60.0) -> None:
     """Return once it holds; with the agents' logs where it doesn't in time."""
     deadline = time.monotonic() + timeout_s
     while True:

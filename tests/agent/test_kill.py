@@ -19,7 +19,7 @@ GAP_S = NODE_TIMEOUT_MS / 1000 + 1.5
 
 
 @pytest.mark.parametrize("settings", [{}, SNAPSHOTS], ids=["empty", "old snapshot"])
-def test_primary(line: str, settings: dict[str, str], record_property: pytest.RecordProperty) -> None:  # type: ignore[name-defined]
+def test_primary(line: str, settings: dict[str, str]) -> None:
     """One primary, with nothing on its disk or an old snapshot: its replica takes over, and it joins that."""
     with Pods(SPEC, line, settings) as pods:
         scenes.formed(pods)
@@ -31,12 +31,11 @@ def test_primary(line: str, settings: dict[str, str], record_property: pytest.Re
             pods.pods[Member(0, 0)].kill_server()
             eventually(lambda: scenes.is_primary(pods, Member(0, 1)), pods)
             eventually(lambda: not scenes.is_primary(pods, Member(0, 0)) and scenes.ready(pods), pods)
-        record_property("gap_s", writer.gap_s)
         print(f"gap {writer.gap_s * 1000:.0f} ms, {len(writer.acked)} writes")  # noqa: T201
         assert scenes.held_by(pods, Member(0, 1), keys)
-        assert len(writer.acked) > 20
+        assert len(writer.acked) > 10
         assert writer.lost(Member(0, 1)) == []
-        assert writer.gap_s < GAP_S
+        assert writer.gap_s < GAP_S, pods.logs()
 
 
 @pytest.mark.parametrize("shards", [(0, 1), (0, 1, 2)], ids=["two", "all"])
@@ -57,7 +56,7 @@ def test_primaries(line: str, shards: tuple[int, ...]) -> None:
             assert scenes.held_by(pods, Member(shard, 1 if shard in shards else 0), keys[shard])
             assert scenes.is_primary(pods, Member(shard, 1 if shard in shards else 0))
         assert writer.lost(Member(0, 1)) == []
-        assert writer.gap_s < GAP_S
+        assert writer.gap_s < GAP_S, pods.logs()
 
 
 @pytest.mark.parametrize("settings", [SNAPSHOTS, LOG], ids=["snapshots", "log"])

@@ -33,6 +33,7 @@ class Writer:
     def lost(self, member: Member) -> list[str]:
         """The acknowledged writes that a member doesn't have."""
         with self._pods.client(member) as client:
+            client.readonly()
             return [key for key, value in self.acked.items() if client.get(key) != value]
 
     def __enter__(self) -> Writer:

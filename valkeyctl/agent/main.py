@@ -72,9 +72,6 @@ class Agent:
 
     def start_parts(self) -> None:
         """Import what is heavy, and start what needs it."""
-        from importlib.util import find_spec  # noqa: PLC0415
-        if not (find_spec("valkeyctl.agent.config_sync") and find_spec("valkeyctl.agent.leader")):
-            return
         from valkeyctl.agent.config_sync import ConfigSync  # noqa: PLC0415 - imported when the server runs
         from valkeyctl.agent.leader import Leader  # noqa: PLC0415
 

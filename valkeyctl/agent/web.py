@@ -69,8 +69,6 @@ class Web:
                 connection.sendall(answer)
         except OSError:  # a client that has gone, or that takes its time
             pass
-        except Exception as error:  # noqa: BLE001 - one request that can't be answered is no reason to end
-            self._log.error("web", f"a request failed: {type(error).__name__}: {error}")
         finally:
             self._slots.release()
 
@@ -86,4 +84,10 @@ class Web:
             except http.Malformed as error:
                 return http.response(400, f"{error}\n".encode())
         answer = self._paths.get(asked.path)
-        return answer(asked) if answer else http.response(404, b"no such path\n")
+        if answer is None:
+            return http.response(404, b"no such path\n")
+        try:
+            return answer(asked)
+        except Exception as error:  # noqa: BLE001 - one request that can't be answered is no reason to end
+            self._log.error("web", f"a request for {asked.path} failed: {type(error).__name__}: {error}")
+            return http.response(500, b"the agent has a fault\n")
