@@ -19,6 +19,7 @@ from tests.e2e.harness.sandbox import INSTANCE, Sandbox, small
 IN_FLIGHT = 5
 HEALED_S = 60
 NODE_TIMEOUT_MS = 2000
+SNAPSHOTS = {"config": {"appendonly": "no", "save": "1 1"}, "persistence": {"size": "64Mi"}}
 
 
 class Watched:
@@ -72,10 +73,9 @@ def watched(sandbox: Sandbox, kube: Kube) -> Callable[..., Watched]:
 )
 @pytest.mark.parametrize("wait", [0, 1], ids=["acknowledged", "confirmed by a replica"])
 def test_a_killed_primary_is_not_believed_when_it_comes_back(
-    watched: Callable[..., Watched], snapshots: bool, wait: int
+    watched: Callable[..., Watched], config: dict[str, object], wait: int
 ) -> None:
-    kept = {"config": {"appendonly": "no", "save": "1 1"}, "persistence": {"size": "64Mi"}}
-    cluster = watched(**(kept if snapshots else {}))
+    cluster = watched(**config)
     before = cluster.client.write(INSTANCE, 1000)
     with cluster.client.writing(INSTANCE, wait=wait) as record:
         time.sleep(3)
