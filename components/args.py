@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 import pulumi
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, model_validator
 from pydantic.alias_generators import to_camel
 
 from valkeyctl.dataplane import SlotSet
@@ -135,6 +135,12 @@ def _slots(value: object) -> dict[int, str]:
     return slots
 
 
+def _takeover(value: object) -> object:
+    if value == "never":
+        return None
+    return fail("must be never, or {afterSeconds: N}") if not isinstance(value, Mapping | BaseModel | None) else value
+
+
 def _config(value: object) -> dict[str, str]:
     texts, problems = plain(value)
     refuse(problems)
@@ -226,6 +232,15 @@ class Auth(Model):
     )
 
 
+class Takeover(Model):
+    """When the best copies take over although no majority is there to elect them."""
+
+    after_s: Annotated[int, _between(10, 86400, "must be 10 to 86400 seconds")] = Field(
+        description="How long the others must have been silent, in seconds, 10 to 86400. Pods that came back empty are "
+        "gone for good, and not waited for.",
+    )
+
+
 class ClusterSettings(Model):
     """A Valkey cluster, as a stack config declares it."""
 
@@ -270,6 +285,13 @@ class ClusterSettings(Model):
         default=600, description="How long one `pulumi up` works on the instance at most, in seconds."
     )
 
+    takeover: Annotated[Takeover | None, BeforeValidator(_takeover)] = Field(
+        default=None,
+        description="What becomes of shards whose primaries are gone while no majority of the primaries is left to "
+        "elect others. Without it, or with `never`, a person decides. `{afterSeconds: N}`: after that time the best "
+        "copies take over without an election. What only the others had is lost then, and if they live on behind a "
+        "cut network, so is what they take meanwhile.",
+    )
     allow_data_loss: bool = Field(
         default=False,
         description="Consents to going on with empty servers where every copy of a shard's data is gone. Set it for "

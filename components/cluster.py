@@ -309,6 +309,8 @@ class ValkeyCluster(pulumi.ComponentResource):
             timeout_s=args.timeout_s,
             allow_data_loss=args.allow_data_loss,
             node_timeout_ms=node_timeout_ms(args),
+            persistent=args.persistence is not None,
+            takeover_after_s=args.takeover.after_s if args.takeover else None,
             settings=settings_input(args),
             workload_revision=self._revision(),
             opts=self._below(prepare, *shards),

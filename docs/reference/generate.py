@@ -31,6 +31,7 @@ from components.args import (  # noqa: E402
     Persistence,
     Resources,
     SecretKey,
+    Takeover,
 )
 from components.config_files import NODE_TIMEOUT_MS, base_file, live_file  # noqa: E402
 from components.memory import SHARE_IN_MEMORY, SHARE_PERSISTENT  # noqa: E402
@@ -156,6 +157,7 @@ PARTS: dict[str, Callable[[], Iterator[str]]] = {
     "auth": partial(keys, Auth),
     "secret": partial(keys, SecretKey),
     "agent": partial(keys, Agent),
+    "takeover": partial(keys, Takeover),
     "defaults": defaults,
     "owned": owned,
     "started-with": started_with,

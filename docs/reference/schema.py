@@ -31,6 +31,7 @@ from schema_hints import (  # noqa: E402
     SCHEMAS,
     START_DEFAULTS,
     WORDS,
+    WORDS_FOR_MAPPINGS,
     Schema,
 )
 
@@ -142,6 +143,8 @@ def _field(path: str, field: FieldInfo, models: dict[str, type[BaseModel]]) -> S
     if path == "Instance.config":
         return {"$ref": "#/$defs/ServerSettings"}
     made = SCHEMAS.get(path) or _type(field.annotation, models)
+    if path in WORDS_FOR_MAPPINGS:
+        made = {"anyOf": [made, WORDS_FOR_MAPPINGS[path]]}
     # Where nothing is the default, nothing may also be written.
     return {"anyOf": [made, {"type": "null"}]} if field.default is None else made
 

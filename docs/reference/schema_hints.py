@@ -53,6 +53,7 @@ SCHEMAS: Mapping[str, Schema] = {
         },
         "additionalProperties": False,
     },
+    "Takeover.after_s": {"type": "integer", "minimum": 10, "maximum": 86400},
     "Instance.timeout_s": {"type": "integer", "minimum": 10, "maximum": 86400},
     "Instance.architecture": {"type": "string", "enum": ["cluster"]},
     "Agent.image": {"type": "string", "pattern": _PINNED},
@@ -66,6 +67,9 @@ SCHEMAS: Mapping[str, Schema] = {
         ],
     },
 }
+
+#: `<model>.<field>` → what may be written in the place of a mapping.
+WORDS_FOR_MAPPINGS: Mapping[str, Schema] = {"Instance.takeover": {"const": "never"}}
 
 _PAIRS = r"([1-9]\d{0,8} \d{1,9})"
 _BUFFERS = r"((normal|replica|pubsub) \d+([bB]|[kKmMgG][bB]?)? \d+([bB]|[kKmMgG][bB]?)? \d+)"
