@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from valkeyctl.agent.guard import Rules
 from valkeyctl.agent.logs import Log
@@ -15,6 +15,7 @@ from valkeyctl.agent.state import ServerState
 from valkeyctl.agent.tale import Tale
 from valkeyctl.agent.telling import Telling
 from valkeyctl.agent.watch import Watch
+from valkeyctl.dataplane.model import Member
 
 ASK_S = 0.3
 """How long the others' agents may take to answer."""
@@ -22,6 +23,9 @@ ACT_S = 0.4
 """An answer that is older is not acted on: its teller may not stand by it any more (`gate.PROMISE_S`)."""
 AGAIN_S = 0.1
 """Between two questions while the link to the primary is down."""
+SILENT_S = 5.0
+"""How long a copy counts as in sync after its link broke, while the primary's agent doesn't say that its server ended
+too: it may have gone on, cut off from here."""
 AT_REST_S = 1.0
 """Between two looks while it is up, or while the primary is told to go on."""
 
@@ -48,6 +52,7 @@ class Promotion:
         self._log = log
         self._hint = threading.Event()
         self._down_at: float | None = None
+        self._silent_at: float | None = None
         self._forced_at: float | None = None
         self._linked = False
         self._said = ""
@@ -69,7 +74,7 @@ class Promotion:
                 pause_s = AGAIN_S
             else:
                 pause_s = AT_REST_S
-                self._down_at = self._forced_at = None
+                self._down_at = self._silent_at = self._forced_at = None
                 self._said = ""
 
     def note(self, state: ServerState) -> None:
@@ -91,8 +96,7 @@ class Promotion:
             if not self._watch.look_again(ASK_S).link_up:
                 self._telling.missed_some()
             return False
-        if told and self._down_at is None:
-            self._down_at = asked_at
+        self._note_word(me, told, asked_at)
         down_s = asked_at - (self._down_at or asked_at)
         forced_s = None if self._forced_at is None else asked_at - self._forced_at
         verdict = stand_in(self._telling.fresh(ASK_S), told, down_s, forced_s=forced_s, rules=self._rules())
@@ -101,6 +105,18 @@ class Promotion:
         elif time.monotonic() - asked_at < ACT_S:
             self._act(verdict)
         return True
+
+    def _note_word(self, me: Tale, told: Mapping[Member, Tale], asked_at: float) -> None:
+        """Remember since when the primary is told to be down; while it never was, a copy in sync ages."""
+        if self._down_at is not None:
+            return
+        place = next((owner.member for owner in me.owners if owner.node_id == me.primary_id), None)
+        if place in told or any(tale.node_id == me.primary_id for tale in told.values()):
+            self._down_at = asked_at
+            return
+        self._silent_at = self._silent_at or asked_at
+        if asked_at - self._silent_at > SILENT_S:
+            self._telling.missed_some()
 
     def _act(self, verdict: Promote) -> None:
         self._log.warning("stand-in", str(verdict))
