@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 
 
 class Scripted:
@@ -18,17 +19,24 @@ class Scripted:
         self._open: list[socket.socket] = []
         threading.Thread(target=self._accept, daemon=True).start()
 
-    def close(self) -> None:
+    def end(self) -> None:
         """End as a process does: nobody listens, and every connection breaks."""
+        # Only closing it would leave it listening for as long as a thread waits in `accept`.
+        self._listening.shutdown(socket.SHUT_RDWR)
         self._listening.close()
-        for connection in self._open:
-            connection.close()
+        self.hang_up()
+
+    def close(self) -> None:
+        """End, if that hasn't been done."""
+        if self._listening.fileno() >= 0:
+            self.end()
 
     def hang_up(self) -> None:
         """Break every connection, and go on listening."""
         while self._open:
             connection = self._open.pop()
-            connection.shutdown(socket.SHUT_RDWR)
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
             connection.close()
 
     def _accept(self) -> None:
