@@ -87,10 +87,10 @@ class Tale:
     `node_id` is "" for a member that is no node yet (it has no node table). `role`, `primary_id` ("" for a primary),
     `slots` and `config_epoch` are its own, from its live server or, while that is down, from the table on its disk.
 
-    `synced` is for replicas: whether its link stood, with no full copy under way, when its primary ended. So a link that
-    broke because the primary died leaves it true; one that broke while the primary went on, or may have gone on for all
-    that is known, makes it false. None where nobody looked, as for a server that started while its primary was down.
-    That its own server ends leaves it as it is.
+    `synced` is for replicas: whether its link stood, with no full copy under way, when its primary ended. So a link
+    that broke because the primary died leaves it true; one that broke while the primary went on, or may have gone on
+    for all that is known, makes it false. None where nobody looked, as for a server that started while its primary was
+    down. That its own server ends leaves it as it is.
 
     An agent that can't read its disk while its server is down has no tale to tell: the default is that of a new node.
 
