@@ -35,9 +35,10 @@ from components.args import (  # noqa: E402
 )
 from components.config_files import NODE_TIMEOUT_MS, base_file, live_file  # noqa: E402
 from components.memory import SHARE_IN_MEMORY, SHARE_PERSISTENT  # noqa: E402
-from components.owned import owned_table  # noqa: E402
+from components.owned import owned_reason, owned_table  # noqa: E402
 from components.rules import NODE_TIMEOUT_MS as NODE_TIMEOUT_RANGE  # noqa: E402
-from components.server_settings import SETTINGS  # noqa: E402
+from components.server_config import WIRE_WORDS  # noqa: E402
+from components.server_settings import SETTINGS, START_ONLY  # noqa: E402
 from components.versions import RELEASES, image_of  # noqa: E402
 from settings import Instance, Kubernetes  # noqa: E402
 
@@ -135,6 +136,14 @@ def owned() -> Iterator[str]:
     return table([("setting", "because"), *((f"`{pattern}`", why) for pattern, why in owned_table())])
 
 
+def needs_start() -> Iterator[str]:
+    """The settings that a stack config may set and no running server takes, with the lines where that is so."""
+    names = sorted(frozenset[str]().union(*START_ONLY.values()))
+    offered = [name for name in names if not owned_reason(name) and "_" not in name and name not in WIRE_WORDS]
+    lines = {name: [line for line in sorted(START_ONLY) if name in START_ONLY[line]] for name in offered}
+    return table([("setting", "in"), *((f"`{name}`", ", ".join(found)) for name, found in lines.items())])
+
+
 def started_with() -> Iterator[str]:
     """What a server reads when the stack config says nothing."""
     texts = {"valkey.conf": base_file(ClusterArgs()), "live.conf": live_file(ClusterArgs())}
@@ -160,6 +169,7 @@ PARTS: dict[str, Callable[[], Iterator[str]]] = {
     "takeover": partial(keys, Takeover),
     "defaults": defaults,
     "owned": owned,
+    "needs-start": needs_start,
     "started-with": started_with,
     "versions": versions,
     "arguments": arguments,
