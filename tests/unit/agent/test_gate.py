@@ -1,0 +1,203 @@
+"""The gate: who may start and when; what is told meanwhile."""
+
+from __future__ import annotations
+
+import io
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.unit.agent.places import (
+    ONE,
+    OTHER,
+    OTHER_ID,
+    PlayedPeers,
+    PlayedTelling,
+    PlayedWatch,
+    Running,
+    eventually,
+    place,
+    primary_tale,
+    promoted_tale,
+    replica_tale,
+)
+from valkeyctl.agent.disk import Unreadable
+from valkeyctl.agent.gate import PROMISE_S, Gate
+from valkeyctl.agent.guard import Rules
+from valkeyctl.agent.logs import Log
+from valkeyctl.agent.state import Phase
+from valkeyctl.agent.tale import Tale
+from valkeyctl.dataplane.model import Member
+
+
+class Held:
+    """A gate, and the server's container at its door."""
+
+    def __init__(self, folder: Path, tale: Tale | Exception, tales: Mapping[Member, Tale] | None = None) -> None:
+        self.environment = place(folder)
+        self.watch = PlayedWatch()
+        self.telling = PlayedTelling(tale)
+        self.tales = dict(tales or {})
+        self.peers = PlayedPeers(lambda: self.tales)
+        self.log = io.StringIO()
+        self.rules = Rules(absent_s=0.5)
+        self.gate = self.another()
+
+    def another(self) -> Gate:
+        """A gate as a new agent makes it."""
+        self.gate = Gate(self.environment, self.watch, lambda: self.rules, Log(to=self.log))  # type: ignore[arg-type]
+        return self.gate
+
+    def running(self) -> Running:
+        return Running(lambda stopping: self.gate.run(self.telling, self.peers, stopping, lambda: None))  # type: ignore[arg-type]
+
+    def request(self, token: str) -> None:
+        (self.environment.run / "start" / "request").write_text(f"{token}\n")
+        with (self.environment.run / "start" / "wake").open("w") as wake:
+            wake.write("\n")
+
+    @property
+    def permit(self) -> str:
+        file = self.environment.run / "start" / "permit"
+        return file.read_text().strip() if file.exists() else ""
+
+
+def test_a_new_member_starts_at_once_and_asks_nobody(tmp_path: Path) -> None:
+    held = Held(tmp_path, Tale(ONE))
+    with held.running():
+        assert held.gate.held
+        held.request("t1")
+        eventually(lambda: held.permit == "t1")
+        assert not held.gate.held
+    assert held.peers.asked == []
+    assert 'cluster-announce-ip "127.9.0.1"' in (held.environment.run / "valkey.conf").read_text()
+    assert held.watch.pokes > 0
+
+
+def test_a_primary_with_nothing_waits_for_its_copy_to_be_promoted(tmp_path: Path) -> None:
+    """Reports C15, F4."""
+    held = Held(tmp_path, primary_tale(), {OTHER: replica_tale()})
+    with held.running():
+        held.request("t1")
+        eventually(lambda: len(held.peers.asked) > 5)
+        assert held.permit == ""
+        assert held.gate.held
+        assert "s0-1 (server up)" in held.gate.waits_for
+        held.tales[OTHER] = promoted_tale()
+        eventually(lambda: held.permit == "t1")
+        assert held.gate.waits_for == ""
+    assert held.log.getvalue().count("the server waits") == 1, "what is waited for is told once"
+
+
+def test_an_absent_member_is_waited_for_no_longer_than_the_rules_say(tmp_path: Path) -> None:
+    held = Held(tmp_path, primary_tale())
+    with held.running():
+        began = time.monotonic()
+        held.request("t1")
+        eventually(lambda: held.permit == "t1")
+        assert time.monotonic() - began >= held.rules.absent_s
+    assert "WARNING gate: the server may start" in held.log.getvalue()
+
+
+def test_another_request_takes_the_place_of_the_first(tmp_path: Path) -> None:
+    held = Held(tmp_path, primary_tale(), {OTHER: replica_tale()})
+    with held.running():
+        held.request("t1")
+        eventually(lambda: held.peers.asked)
+        held.request("t2")
+        held.tales[OTHER] = promoted_tale()
+        eventually(lambda: held.permit == "t2")
+
+
+def test_a_promise_is_kept_until_nobody_can_act_on_it(tmp_path: Path) -> None:
+    held = Held(tmp_path, primary_tale(), {OTHER: replica_tale(primary_id=OTHER_ID)})
+    with held.running():
+        held.gate.promise(primary_tale(), replica_tale())
+        promised_at = time.monotonic()
+        held.request("t1")
+        eventually(lambda: not held.gate.held)
+        assert held.permit == "", "it is told that it may start, and it doesn't yet"
+        eventually(lambda: held.permit == "t1")
+        assert time.monotonic() - promised_at >= PROMISE_S
+
+
+def test_who_was_promoted_because_of_a_promise_is_found(tmp_path: Path) -> None:
+    held = Held(tmp_path, primary_tale(), {OTHER: replica_tale(primary_id=OTHER_ID)})
+    with held.running():
+        held.gate.promise(primary_tale(), replica_tale())
+        held.request("t1")
+        eventually(lambda: not held.gate.held)
+        held.tales[OTHER] = promoted_tale()
+        eventually(lambda: held.permit == "t1")
+    assert "s0-1 owns its slots by now" in held.log.getvalue()
+
+
+def test_nothing_is_promised_to_who_could_not_act_on_it(tmp_path: Path) -> None:
+    held = Held(tmp_path, primary_tale(), {OTHER: replica_tale(primary_id=OTHER_ID)})
+    with held.running():
+        held.gate.promise(primary_tale(held=False), replica_tale())
+        held.gate.promise(primary_tale(), replica_tale(primary_id=OTHER_ID))
+        began = time.monotonic()
+        held.request("t1")
+        eventually(lambda: held.permit == "t1")
+        assert time.monotonic() - began < PROMISE_S
+
+
+def test_the_end_of_the_server_is_told_to_its_copies_and_no_start_is_permitted_for_it(tmp_path: Path) -> None:
+    held = Held(tmp_path, Tale(ONE))
+    with held.running():
+        held.request("t1")
+        eventually(lambda: held.permit == "t1")
+        held.gate.listen(held.watch.turn(Phase.SERVING))
+        held.telling.tale = primary_tale()
+        held.gate.listen(held.watch.turn(Phase.DOWN))
+        assert held.gate.held
+        eventually(lambda: held.peers.asked == [{OTHER}])
+        time.sleep(0.2)
+        assert held.gate.held, "the request was for the server that has ended"
+
+
+def test_down_is_no_end_before_the_server_was_seen(tmp_path: Path) -> None:
+    """It was permitted, and hasn't come up yet."""
+    held = Held(tmp_path, Tale(ONE))
+    with held.running():
+        held.request("t1")
+        eventually(lambda: held.permit == "t1")
+        held.gate.listen(held.watch.turn(Phase.DOWN))
+        assert not held.gate.held
+        assert held.permit == "t1"
+
+
+def test_an_agent_that_comes_back_knows_what_was_permitted(tmp_path: Path) -> None:
+    held = Held(tmp_path, Tale(ONE))
+    with held.running():
+        held.request("t1")
+        eventually(lambda: held.permit == "t1")
+    assert not held.another().held
+    held.gate.listen(held.watch.turn(Phase.SERVING))
+    held.gate.listen(held.watch.turn(Phase.DOWN))
+    assert held.another().held
+
+
+def test_without_a_password_the_container_is_told_why(tmp_path: Path) -> None:
+    held = Held(tmp_path, Tale(ONE))
+    held.environment.secret.write_bytes(b"")
+    with held.running():
+        held.request("t1")
+        eventually(lambda: held.permit)
+        assert held.permit == f"t1 the password is empty: {held.environment.secret}"
+        assert held.gate.held
+        held.environment.secret.write_bytes(b"secret")
+        held.request("t2")
+        eventually(lambda: held.permit == "t2")
+
+
+@pytest.mark.parametrize("fault", [Unreadable("nodes.conf isn't understood"), OSError("input/output error")])
+def test_a_disk_that_tells_nothing_is_left_to_the_server(tmp_path: Path, fault: Exception) -> None:
+    held = Held(tmp_path, fault)
+    with held.running():
+        held.request("t1")
+        eventually(lambda: held.permit == "t1")
+    assert str(fault) in held.log.getvalue()
