@@ -197,6 +197,12 @@ class Agent(Model):
         default=AgentResources(requests=Amounts(cpu="10m", memory="32Mi"), limits=Amounts(memory="96Mi")),
         description="CPU and memory of each agent. As soon as it is written, only what is written holds.",
     )
+    heal: bool = Field(
+        default=True,
+        description="Whether the agents heal the instance between two runs of Pulumi. Without it, for a time of "
+        "maintenance, only `pulumi up` does. They keep guarding starts, standing in for a primary that died, and "
+        "applying settings.",
+    )
     log: Literal["text", "json"] = Field(
         default="text", description="How the agents log: a line of text for each event, or a line of JSON."
     )

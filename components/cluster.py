@@ -311,6 +311,7 @@ class ValkeyCluster(pulumi.ComponentResource):
             node_timeout_ms=node_timeout_ms(args),
             persistent=args.persistence is not None,
             takeover_after_s=args.takeover.after_s if args.takeover else None,
+            heal=args.agent.heal,
             settings=settings_input(args),
             workload_revision=self._revision(),
             opts=self._below(prepare, *shards),

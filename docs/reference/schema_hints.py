@@ -130,6 +130,7 @@ EXAMPLES: Mapping[str, Any] = {
     "Amounts.memory": "1Gi",
     "Agent.image": "python:3.13-slim",
     "Agent.resources": {"requests": {"cpu": "10m", "memory": "32Mi"}, "limits": {"memory": "96Mi"}},
+    "Agent.heal": False,
     "Agent.log": "json",
     "Persistence.size": "10Gi",
     "Persistence.storage_class_name": "fast",

@@ -59,6 +59,7 @@ class End(Enum):
     HELD = "somebody else holds the Lease"
     ATTENDED = "another one has attended to it"
     NOT_DECLARED = "nothing is declared"
+    SWITCHED_OFF = "healing is switched off; the next `pulumi up` heals"
     STOPPED = "it was stopped"
     NOT_HEALED = "it could not be healed"
 
@@ -91,8 +92,9 @@ class Healer:
         """
         place = self._runtime.environment
         # Before the Lease: an instance that isn't declared yet, or any more, is left alone without a write.
-        if self._read_declared() is None:
-            return Turn(End.NOT_DECLARED)
+        state = self._read_declared()
+        if state is None or not state.heal:
+            return Turn(End.NOT_DECLARED if state is None else End.SWITCHED_OFF)
         lease = self._turn.take(after_others=after_others)
         if lease is None:
             return Turn(End.HELD if self._turn.held_by_others else End.ATTENDED)

@@ -29,11 +29,15 @@ class DeclaredUnreadable(KubeError):  # noqa: N818 - reads as what happened
 
 @dataclass(frozen=True)
 class DeclaredState:
-    """What an instance is to be. `spec` as the data plane takes it, but without consent to a loss of data."""
+    """What an instance is to be. `spec` as the data plane takes it, but without consent to a loss of data.
+
+    `heal`: whether agents may bring it back there by themselves; if not, that is for `up` alone.
+    """
 
     owner: str
     spec: Spec
     port: int = CLIENT_PORT
+    heal: bool = True
 
 
 def read_declared(api: Api, namespace: str, instance: str) -> DeclaredState | None:
@@ -74,6 +78,7 @@ def render_declared(state: DeclaredState) -> str:
         "nodeTimeoutMs": spec.node_timeout_ms,
         "takeoverAfterSeconds": spec.takeover_after_s,
         "port": state.port,
+        "heal": state.heal,
     }
     return json.dumps(told, indent=1, sort_keys=True)
 
@@ -112,7 +117,7 @@ def _state(told: Mapping[str, Any], instance: str, owner: str) -> DeclaredState:
         persistent=bool(told.get("persistent")),
         takeover_after_s=None if after is None else float(after),
     )
-    return DeclaredState(owner, spec, int(told.get("port") or CLIENT_PORT))
+    return DeclaredState(owner, spec, int(told.get("port") or CLIENT_PORT), heal=told.get("heal") is not False)
 
 
 def _put(api: Api, namespace: str, instance: str, owner: str, data: Mapping[str, str]) -> None:

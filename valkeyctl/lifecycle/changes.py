@@ -29,6 +29,7 @@ DECLARED_KEYS = (
     "node_timeout_ms",
     "persistent",
     "takeover_after_s",
+    "heal",
     "settings",
     "workload_revision",
     "context",

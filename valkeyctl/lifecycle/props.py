@@ -70,6 +70,7 @@ class Declaration:
 
     `node_timeout_ms`: the `cluster-node-timeout` of the servers; None where the program doesn't say it.
     `persistent`: the members have volumes. `takeover_after_s`: as in the data plane's Spec; None is never.
+    `heal`: the Pods' agents heal the instance between two runs.
     `live_settings`: what every running server is to have, as it tells it; empty where the program doesn't say it.
     """
 
@@ -86,6 +87,7 @@ class Declaration:
     node_timeout_ms: int | None = None
     persistent: bool = False
     takeover_after_s: float | None = None
+    heal: bool = True
     live_settings: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
@@ -105,6 +107,7 @@ def declaration_of(props: Props) -> Declaration:
         node_timeout_ms=int(props["node_timeout_ms"]) if props.get("node_timeout_ms") else None,
         persistent=bool(props.get("persistent")),
         takeover_after_s=float(props["takeover_after_s"]) if props.get("takeover_after_s") else None,
+        heal=props.get("heal") is not False,
         live_settings=_settings(props.get("settings")),
     )
 

@@ -76,7 +76,8 @@ def _spec(declaration: Declaration, *, formed: bool) -> Spec:
 
 def for_agents(declaration: Declaration, *, formed: bool) -> DeclaredState:
     """What the agents are told of a declaration."""
-    return DeclaredState(declaration.place.owner, _spec(declaration, formed=formed), declaration.port)
+    spec = _spec(declaration, formed=formed)
+    return DeclaredState(declaration.place.owner, spec, declaration.port, heal=declaration.heal)
 
 
 def declared(declaration: Declaration) -> Declared:

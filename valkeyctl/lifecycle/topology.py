@@ -129,6 +129,7 @@ class Topology(dynamic.Resource, module="valkey", name="Topology"):
         node_timeout_ms: pulumi.Input[int] | None = None,
         persistent: pulumi.Input[bool] = False,
         takeover_after_s: pulumi.Input[float] | None = None,
+        heal: pulumi.Input[bool] = True,
         settings: Mapping[str, Mapping[str, str]] | None = None,
         workload_revision: pulumi.Input[str] = "",
         opts: pulumi.ResourceOptions | None = None,
@@ -141,9 +142,9 @@ class Topology(dynamic.Resource, module="valkey", name="Topology"):
         formed (docs/adr/0012), and a value that differs on a running server is set back. `persistent`: the Pods have
         volumes, so that empty disks on all of them are a loss of data. `takeover_after_s`: when a majority of the
         primaries is gone, or silent for so long, the best copies take over without an election; None: never.
-        `settings`: the server's
-        settings as previews show them, `{"live": {name: value}, "restart": …}`; the live ones, which the Pods' agents
-        apply, are verified on every member at the end. No secret may be among them.
+        `heal`: whether the Pods' agents bring the instance back to what is declared between two runs.
+        `settings`: the server's settings as previews show them, `{"live": {name: value}, "restart": …}`; the live ones,
+        which the Pods' agents apply, are verified on every member at the end. No secret may be among them.
         """
         props: dict[str, Any] = {
             **connection.props(),
@@ -161,6 +162,7 @@ class Topology(dynamic.Resource, module="valkey", name="Topology"):
             "node_timeout_ms": node_timeout_ms,
             "persistent": persistent,
             "takeover_after_s": takeover_after_s,
+            "heal": heal,
             "settings": {how: dict(values) for how, values in settings.items()} if settings is not None else None,
             "workload_revision": workload_revision,
             # Outputs: named here so that the resource has attributes for them; `check` fills the layout.
