@@ -249,6 +249,14 @@ def test_what_is_being_destroyed_is_not_healed(formed: Scene) -> None:
     assert not ready(formed)
 
 
+def test_where_healing_is_switched_off_only_up_heals(formed: Scene) -> None:
+    formed.declare(FORMED, heals=False)
+    formed.fleet.ask(REPLICA, "CLUSTER", "RESET", "SOFT")
+    assert turn(formed, formed.agent()).end is End.SWITCHED_OFF
+    assert [(m, p) for m, p in writes(formed) if "leases" in p and m == "PUT"] == []
+    assert not ready(formed)
+
+
 def test_one_whose_declaration_goes_in_the_middle_stops(formed: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heal, "LOOK_AGAIN_S", 0.2)
     formed.fleet.stop(REPLICA)

@@ -25,7 +25,7 @@ SPEC = Spec("sessions", 3, 1, planned_layout(3), formed=True, node_timeout_ms=50
 STATES = [
     DeclaredState(OWNER, SPEC),
     DeclaredState(OWNER, replace(SPEC, persistent=True, takeover_after_s=30.0), port=7000),
-    DeclaredState(OWNER, Spec("sessions", 1, 0, planned_layout(1), node_timeout_ms=None)),
+    DeclaredState(OWNER, Spec("sessions", 1, 0, planned_layout(1), node_timeout_ms=None), heal=False),
     DeclaredState(OWNER, replace(SPEC, layout=parse_layout({0: "0-16383", 1: "", 2: ""}), explicit=True)),
 ]
 
