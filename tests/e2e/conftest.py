@@ -90,9 +90,12 @@ def module_sandbox(
 
 
 @pytest.fixture(scope="module")
-def formed(module_sandbox: Sandbox, kube: Kube) -> Formed:
-    """Made once for a module. The module puts itself into an xdist_group, so that one worker runs all of it."""
-    stack = module_sandbox.stack()
+def formed(request: pytest.FixtureRequest, module_sandbox: Sandbox, kube: Kube) -> Formed:
+    """Made once for a module. The module puts itself into an xdist_group, so that one worker runs all of it.
+
+    A module's `FORMED` is its config instead of the usual one.
+    """
+    stack = module_sandbox.stack(config=getattr(request.module, "FORMED", None))
     first = stack.up()
     nodes = ask(kube, stack.namespace, INSTANCE)
     return Formed(module_sandbox, stack, first, nodes, module_sandbox.client(stack))

@@ -7,9 +7,10 @@ import pytest
 from tests.e2e.conftest import Formed
 from tests.e2e.harness import probe
 from tests.e2e.harness.kube import Kube
-from tests.e2e.harness.sandbox import INSTANCE
+from tests.e2e.harness.sandbox import INSTANCE, unattended
 
 pytestmark = pytest.mark.xdist_group("drift")
+FORMED = unattended()
 
 Nodes = dict[str, probe.Node]
 

@@ -10,7 +10,7 @@ from tests.e2e.harness import probe
 from tests.e2e.harness.kube import Kube, eventually
 from tests.e2e.harness.processes import all_processes, command_line, session_of
 from tests.e2e.harness.program import PROVIDER, Running, Stack
-from tests.e2e.harness.sandbox import INSTANCE, Sandbox, small
+from tests.e2e.harness.sandbox import INSTANCE, Sandbox, small, unattended
 
 # Moments of an `up` from nothing, in their order: a mark as a pattern, and which of those that fit.
 POINTS: dict[str, tuple[str, int]] = {
@@ -89,7 +89,7 @@ def test_provider_is_killed(sandbox: Sandbox, kube: Kube, point: str) -> None:
 @pytest.mark.parametrize("victim", ["pulumi", "provider"])
 @pytest.mark.parametrize("word", [1, 2, 3])
 def test_killed_while_it_heals_a_cluster_with_data(sandbox: Sandbox, kube: Kube, victim: str, word: int) -> None:
-    stack = sandbox.stack()
+    stack = sandbox.stack(config=unattended())
     stack.up()
     client = sandbox.client(stack)
     nodes = probe.assert_ready(kube, sandbox.namespace, INSTANCE)

@@ -6,9 +6,10 @@ from valkey.crc import key_slot as slot_of
 from tests.e2e.conftest import Formed
 from tests.e2e.harness import probe
 from tests.e2e.harness.kube import Kube, eventually
-from tests.e2e.harness.sandbox import INSTANCE, small
+from tests.e2e.harness.sandbox import INSTANCE, unattended
 
 pytestmark = pytest.mark.xdist_group("lost_pods")
+FORMED = unattended()
 
 
 def test_deleted_replica_is_healed(formed: Formed, kube: Kube) -> None:
@@ -77,10 +78,10 @@ def test_a_shard_that_lost_every_copy_is_told_and_not_hidden(formed: Formed, kub
     assert held >= len(kept)
 
     # A person consents: the shard's slots go to its empty Pods, and the others' data is untouched.
-    formed.stack.configure({INSTANCE: small(allowDataLoss=True)})
+    formed.stack.configure({INSTANCE: unattended(allowDataLoss=True)})
     formed.stack.up()
     healed = probe.assert_ready(kube, formed.namespace, INSTANCE)
     assert probe.layout(healed) == probe.layout(nodes)
     assert formed.client.lost(INSTANCE, kept) == []
-    formed.stack.configure({INSTANCE: small()})
+    formed.stack.configure({INSTANCE: unattended()})
     formed.stack.up()

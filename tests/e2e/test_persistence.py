@@ -2,11 +2,11 @@
 
 from tests.e2e.harness import probe
 from tests.e2e.harness.kube import Kube
-from tests.e2e.harness.sandbox import INSTANCE, Sandbox, small
+from tests.e2e.harness.sandbox import INSTANCE, Sandbox, small, unattended
 
 
 def test_all_pods_deleted_at_once_keep_ids_and_data(sandbox: Sandbox, kube: Kube) -> None:
-    stack = sandbox.stack(config=small(persistence={"size": "64Mi"}))
+    stack = sandbox.stack(config=unattended(persistence={"size": "64Mi"}))
     stack.up()
     claims = kube.items("persistentvolumeclaims", sandbox.namespace)
     assert {claim["metadata"]["name"]: claim["status"]["phase"] for claim in claims} == {

@@ -27,6 +27,11 @@ def small(**changes: Any) -> dict[str, Any]:
     }
 
 
+def unattended(**changes: Any) -> dict[str, Any]:
+    """Like `small`, with agents that heal nothing: what is broken stays so, until `up` heals it."""
+    return small(**{"agent": {"heal": False}, **changes})
+
+
 def tiny(**changes: Any) -> dict[str, Any]:
     """Like `small`, with one shard: for what does not depend on how many there are."""
     return small(**{"shards": 1, "allowFewShards": True, **changes})
