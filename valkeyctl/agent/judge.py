@@ -135,7 +135,10 @@ def _of_roles(me: NodeView, members: dict[str, Member | None]) -> Iterator[str]:
 
 @dataclass
 class Patience:
-    """When to act on troubles: soon after they came, and ever less often while trying changes nothing."""
+    """When to act on troubles: soon after they came, and ever less often while trying changes nothing.
+
+    Troubles that were told and then went away by themselves are acted on once more: somebody has to tell that, too.
+    """
 
     _troubles: tuple[str, ...] = ()
     _next: float = float("inf")
@@ -143,6 +146,7 @@ class Patience:
     _tried: float = float("-inf")
     fresh: bool = field(default=True)
     """Whether nothing has been tried yet since the view changed last."""
+    _owes: bool = False
 
     def due(self, judgement: Judgement, member: Member, now: float) -> bool:
         """Whether to try now; to be asked at every look, with the monotonic clock's time."""
@@ -151,14 +155,18 @@ class Patience:
             self._pause_s, self.fresh = SHORTEST_S, True
             turn = now + OFF_S + TURN_S * judgement.rank(member)
             # A view that keeps changing, as while others are at work, puts nothing off.
-            self._next = turn if had_none else min(self._next, max(turn, self._tried + SHORTEST_S / 2))
-        return bool(self._troubles) and now >= self._next
+            self._next = (
+                turn if had_none or not self._troubles else min(self._next, max(turn, self._tried + SHORTEST_S / 2))
+            )
+        return bool(self._troubles or self._owes) and now >= self._next
 
-    def tried(self, now: float) -> None:
-        """Somebody has tried: wait before it is tried again."""
+    def tried(self, now: float, *, well: bool) -> None:
+        """Somebody has tried: wait before it is tried again. `well`: all was found, or left, as it should be."""
+        self._owes = not well
         self._tried, self._next, self.fresh = now, now + self._pause_s, False
         self._pause_s = min(LONGEST_S, 2 * self._pause_s)
 
     def postpone(self, now: float, seconds: float) -> None:
         """Somebody is at it: look again after so long."""
+        self._owes = True
         self._next = now + seconds

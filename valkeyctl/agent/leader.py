@@ -92,11 +92,12 @@ class Leader:
         }
 
     def _lead(self, judgement: Judgement) -> None:
-        self._say(f"something is off: {'; '.join(judgement.troubles[:5])}")
+        if judgement.troubles:
+            self._say(f"something is off: {'; '.join(judgement.troubles[:5])}")
         try:
             turn = self._healer().take_turn(after_others=self._patience.fresh, missing_since=dict(self._missing_since))
         except ValkeyctlError as error:
-            self._patience.tried(time.monotonic())
+            self._patience.tried(time.monotonic(), well=False)
             self._say(f"nothing can be healed now: {error}")
             return
         self._after(turn)
@@ -108,7 +109,8 @@ class Leader:
         if turn.end is End.HELD:
             self._patience.postpone(now, HELD_S)
             return
-        self._patience.tried(now)
+        # Who was before, or will be after, has told what there is to tell.
+        self._patience.tried(now, well=turn.end in (End.RIGHT, End.HEALED, End.ATTENDED, End.NOT_DECLARED))
         why = f": {turn.why}" if turn.why else ""
         if turn.end in (End.RIGHT, End.HEALED):
             self._told = ""

@@ -149,7 +149,7 @@ def test_trying_in_vain_becomes_rare_until_the_view_changes() -> None:
         while not patience.due(off("a"), S00, now):
             now += 0.5
         waits.append(now - since)
-        patience.tried(now)
+        patience.tried(now, well=False)
         assert not patience.fresh
     assert waits == [OFF_S, SHORTEST_S, 10.0, 20.0, 40.0, LONGEST_S, LONGEST_S]
     assert not patience.due(off("a", "b"), S00, now + 1)
@@ -171,3 +171,21 @@ def test_while_somebody_is_at_it_it_is_looked_at_again_soon() -> None:
     assert not patience.due(off("a"), S00, 102.9)
     assert patience.due(off("a"), S00, 103.0)
     assert patience.fresh
+
+
+def test_what_was_told_and_went_away_by_itself_is_told_once_more() -> None:
+    patience = Patience()
+    patience.due(off("a"), S00, 100.0)
+    patience.tried(101.0, well=False)
+    assert not patience.due(off(), S00, 110.0)
+    assert patience.due(off(), S00, 110.0 + OFF_S)
+    patience.tried(111.0, well=True)
+    assert not patience.due(off(), S00, 1e6)
+
+
+def test_what_went_well_owes_nothing() -> None:
+    patience = Patience()
+    patience.due(off("a"), S00, 100.0)
+    patience.tried(101.0, well=True)
+    assert not patience.due(off(), S00, 110.0)
+    assert not patience.due(off(), S00, 1e6)
