@@ -95,7 +95,9 @@ class Leader:
         if judgement.troubles:
             self._say(f"something is off: {'; '.join(judgement.troubles[:5])}")
         try:
-            turn = self._healer().take_turn(after_others=self._patience.fresh, missing_since=dict(self._missing_since))
+            # A new trouble is everybody's; what is only to be told, somebody else may have told.
+            after_others = self._patience.fresh and bool(judgement.troubles)
+            turn = self._healer().take_turn(after_others=after_others, missing_since=dict(self._missing_since))
         except ValkeyctlError as error:
             self._patience.tried(time.monotonic(), well=False)
             self._say(f"nothing can be healed now: {error}")
