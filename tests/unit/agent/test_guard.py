@@ -94,8 +94,9 @@ def test_it_starts_once_another_owns_its_slots_whoever_tells(kept: Data) -> None
     assert "s0-1 owns its slots by now" in str(decide(primary(kept), told(hearsay), 0.0))
 
 
-def test_an_older_owner_of_its_slots_is_no_heir() -> None:
-    stale = replace(OTHERS[0], owners=(Owner(node_id(R0), R0, 0, LAYOUT[0]),))
+@pytest.mark.parametrize("epoch", [0, 1])
+def test_an_owner_of_its_slots_without_a_newer_epoch_is_no_heir(epoch: int) -> None:
+    stale = replace(OTHERS[0], owners=(Owner(node_id(R0), R0, epoch, LAYOUT[0]),))
     assert isinstance(decide(primary(NOTHING), told(stale), 0.0), Hold)
 
 
