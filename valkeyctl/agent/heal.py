@@ -103,6 +103,8 @@ class Healer:
             state, before = self._read_declared(), read_status(self._api, place.namespace, place.instance)
             if state is None or (before is not None and before.destroying):
                 return Turn(End.NOT_DECLARED, "" if state is None else "the instance is being destroyed")
+            if not state.heal:
+                return Turn(End.SWITCHED_OFF)
             spec = replace(state.spec, formed=state.spec.formed or bool(before and before.formed))
             work = _Work(self._runtime, self._api, lease, state, spec, before or InstanceStatus(""), self._reach())
             return work.heal(missing_since, self._read_declared)

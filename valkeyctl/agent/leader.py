@@ -112,7 +112,8 @@ class Leader:
             self._patience.postpone(now, HELD_S)
             return
         # Who was before, or will be after, has told what there is to tell.
-        self._patience.tried(now, well=turn.end in (End.RIGHT, End.HEALED, End.ATTENDED, End.NOT_DECLARED))
+        told = (End.RIGHT, End.HEALED, End.ATTENDED, End.NOT_DECLARED, End.SWITCHED_OFF)
+        self._patience.tried(now, well=turn.end in told)
         why = f": {turn.why}" if turn.why else ""
         if turn.end in (End.RIGHT, End.HEALED):
             self._told = ""
