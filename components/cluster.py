@@ -116,6 +116,10 @@ class ValkeyCluster(pulumi.ComponentResource):
             instance=self._instance,
             objects=self._objects(),
             storage=claims.storage_of(self._args.persistence),
+            settings=settings_input(self._args)["live"],
+            version=version_label(self._args.server_image),
+            port=CLIENT_PORT,
+            credentials=self._credentials,
             opts=ResourceOptions(parent=self, depends_on=opts.depends_on if opts else None),
         )
 

@@ -164,6 +164,9 @@ class ConfigSync:
         except (OSError, Nonsense) as error:
             # The server ended, or is busy: the watch tells more, and the next step tries again.
             self._say("server", f"the server could not be asked: {error}", bad=True)
+        except render.NotRendered as error:
+            # The server has it, its file not yet: the next step finds nothing to tell, and writes again.
+            self._say("file", f"the server's file could not be written: {error}", bad=True)
         else:
             self._told.pop("server", None)
 
@@ -183,9 +186,8 @@ class ConfigSync:
             self._tried = declared
             self._report(LIVE, f"{self._environment.member}: the server refuses the declared settings: {error}")
             return
-        if self._kept.live != what.text:
-            self._kept.write_live(what.text)
-            render.write(self._environment)
+        self._kept.write_live(what.text)
+        render.write(self._environment)
         self._tried = declared
         self._told.pop(LIVE, None)
         if changed:

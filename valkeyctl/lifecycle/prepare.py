@@ -36,7 +36,7 @@ class PrepareProvider(Provider):
     def diff_it(self, olds: Props, news: Props) -> dynamic.DiffResult:
         """The same namespace and instance are updated in place; others are another instance."""
         replaces = changed(olds, news, ("namespace", "instance"))
-        keys = ("owner", "former_owners", "objects", "storage", *CONNECTION_KEYS)
+        keys = ("owner", "former_owners", "objects", "storage", "settings", "version", *CONNECTION_KEYS)
         return dynamic.DiffResult(changes=bool(replaces or changed(olds, news, keys)), replaces=replaces)
 
     def create_it(self, props: Props) -> dynamic.CreateResult:
@@ -45,9 +45,11 @@ class PrepareProvider(Provider):
         _ensure_words(props)
         return dynamic.CreateResult(f"{props['namespace']}/{props['instance']}", dict(props))
 
-    def update_it(self, olds: Props, news: Props) -> Props:  # noqa: ARG002
-        """As create."""
+    def update_it(self, olds: Props, news: Props) -> Props:
+        """As create; and changed settings are tried on a running server before any file has them."""
         _refuse(news)
+        if changed(olds, news, ("settings",)):
+            _rehearse(news)
         _ensure_words(news)
         return dict(news)
 
@@ -67,6 +69,20 @@ class PrepareProvider(Provider):
         for one in remove_owned(api, place.namespace, forgotten, ours):
             engine().info(f"{one.kind} {one.name} was left by an interrupted run, and is deleted")
         remove_traces(api, place.namespace, place.instance, ours)
+
+
+def _rehearse(props: Props) -> None:
+    from valkeyctl.lifecycle.rehearsal import Declared, rehearse  # noqa: PLC0415
+
+    settings: Mapping[str, Any] = props.get("settings") or {}
+    if settings:
+        declared = Declared(
+            settings={str(name): str(value) for name, value in settings.items()},
+            version=str(props.get("version") or ""),
+            port=int(props.get("port") or 6379),
+            credentials=props.get("credentials"),
+        )
+        rehearse(place_of(props), declared)
 
 
 def _wanted(props: Props) -> list[Wanted]:
@@ -120,11 +136,17 @@ class Prepare(dynamic.Resource, module="valkey", name="Prepare"):
         instance: pulumi.Input[str],
         objects: Sequence[Mapping[str, pulumi.Input[str]]],
         storage: Mapping[str, Any] | None = None,
+        settings: Mapping[str, str] | None = None,
+        version: str | None = None,
+        port: int = 6379,
+        credentials: Mapping[str, pulumi.Input[str] | None] | None = None,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         """`objects`: each `{"kind": …, "apiVersion": …, "name": …}`, all of `namespace`, names known at preview.
 
         `storage`: what each Pod's volume is, `{"size": "1Gi", "bytes": …, "storageClassName": …}`; None: no volumes.
+        `settings`: what running servers are going to be told; a change is tried on one of them before it is written,
+        where one of the release line of `version` answers. `credentials` as for `Topology`.
         """
         props: dict[str, Any] = {
             **connection.props(),
@@ -133,5 +155,9 @@ class Prepare(dynamic.Resource, module="valkey", name="Prepare"):
             "instance": instance,
             "objects": [dict(entry) for entry in objects],
             "storage": dict(storage) if storage is not None else None,
+            "settings": dict(settings) if settings is not None else None,
+            "version": version,
+            "port": port,
+            "credentials": dict(credentials) if credentials is not None else None,
         }
         super().__init__(PrepareProvider(), name, props, options(opts))
