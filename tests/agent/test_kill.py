@@ -88,5 +88,5 @@ def test_replica(line: str) -> None:
             time.sleep(0.2)
             eventually(lambda: scenes.ready(pods), pods)
         assert scenes.is_primary(pods, Member(0, 0))
-        assert "stand-in" not in pods.logs()
+        assert "it stands in" not in pods.logs()
         assert writer.lost(Member(0, 1)) == []

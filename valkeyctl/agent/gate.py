@@ -26,6 +26,8 @@ from valkeyctl.dataplane.view import Role
 
 AT_REST_S = 1.0
 ASK_AGAIN_S = 0.1
+NOTICED_S = 0.02
+"""Between two looks whether the end of a server was noticed."""
 ASK_S = 0.5
 """How long the others' agents may take to answer."""
 TOLD_S = 1.0
@@ -112,6 +114,12 @@ class Gate:
         heard: dict[Member, tuple[float, Tale]] = {}
         while not stopping.is_set() and self._door.asked() == token:
             beat()
+            if self._watch.state.phase is not Phase.DOWN:
+                # Whoever asks is the container's only process: the server before it has ended, and that is about to be
+                # noticed. What is known of that one as long as it ran is no base to judge by.
+                self._watch.poke()
+                self._door.wait(NOTICED_S)
+                continue
             self._spread(telling, peers)
             verdict = self._verdict_on(telling, peers, heard, time.monotonic() - asked_at)
             self._say(verdict)
@@ -153,7 +161,7 @@ class Gate:
             self._log.error("gate", f"the server can't start: {error}")
             self._door.answer(token, str(error))
         else:
-            self._permitted = True
+            self._permitted, self._about_to_permit = True, False
             self._door.answer(token)
             self._watch.poke()
 

@@ -159,6 +159,23 @@ def test_the_end_of_the_server_is_told_to_its_copies_and_no_start_is_permitted_f
         assert held.gate.held, "the request was for the server that has ended"
 
 
+def test_a_start_is_not_judged_by_what_the_server_before_had_in_memory(tmp_path: Path) -> None:
+    """Its container may be back before its end was noticed."""
+    held = Held(tmp_path, promoted_tale())
+    held.gate.listen(held.watch.turn(Phase.SERVING))
+    with held.running():
+        held.request("t2")
+        eventually(lambda: held.watch.pokes > 3)
+        assert (held.permit, held.peers.asked) == ("", [])
+        held.telling.tale, held.tales = primary_tale(), {OTHER: replica_tale()}
+        held.gate.listen(held.watch.turn(Phase.DOWN))
+        eventually(lambda: len(held.peers.asked) > 3)
+        assert held.permit == ""
+        held.tales = {OTHER: promoted_tale()}
+        eventually(lambda: held.permit == "t2")
+        assert not held.gate.held
+
+
 def test_down_is_no_end_before_the_server_was_seen(tmp_path: Path) -> None:
     """It was permitted, and hasn't come up yet."""
     held = Held(tmp_path, Tale(ONE))
