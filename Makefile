@@ -7,7 +7,7 @@ PY := .venv/bin/python
 T ?= tests
 
 .DEFAULT_GOAL := help
-.PHONY: help venv up down env status check format test constraints docs
+.PHONY: help venv up down env status policy check format test constraints docs
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,6 +27,10 @@ env: venv  ## print the exports for a shell: eval "$$(make -s env)"
 status: venv  ## the status table of the instances on the local cluster
 	@eval "$$($(PY) -m local env)"; $(PY) -m valkeyctl status
 
+policy: venv  ## preview of STACK with the policy pack and the rules of its environment, as CI runs it
+	@command -v pulumi >/dev/null || eval "$$($(PY) -m local env)"; pulumi preview --stack $(STACK) --non-interactive --diff --policy-pack policies \
+	  --policy-pack-config policies/profiles/$(if $(wildcard policies/profiles/$(STACK).json),$(STACK),dev).json
+
 check: venv  ## lint, format, types, import contracts
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
@@ -39,6 +43,11 @@ format: venv  ## let ruff mend what it can
 
 test: venv  ## the whole test suite; T=tests/unit runs a part of it
 	@$(PY) -m tests.run $(T)
+
+docs: venv  ## write the generated parts of the documentation anew
+	@$(PY) docs/reference/generate.py
+	@$(PY) docs/reference/schema.py
+	@$(PY) docs/reference/policies.py
 
 constraints: venv  ## resolve the dependencies anew into constraints.txt and requirements.txt
 	.venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate \

@@ -120,7 +120,7 @@ def by_instance(workloads: Iterator[Resource]) -> list[Resource]:
 
 
 def configuration(workload: Resource, resources: Sequence[Resource]) -> dict[str, list[str]] | None:
-    """The server's settings, as its command line and the ConfigMaps that its Pods mount tell them; later ones hold.
+    """The server's settings, as its command line and the ConfigMaps that it mounts tell them; later ones hold.
 
     None where not all of them are known: a ConfigMap that isn't the program's, or isn't known yet.
     """
@@ -128,7 +128,7 @@ def configuration(workload: Resource, resources: Sequence[Resource]) -> dict[str
     if is_vague(at(spec, "volumes")) or is_vague(command_of(server_of(workload))):
         return None
     settings: dict[str, list[str]] = {}
-    for name in _mounted(spec):
+    for name in _mounted(spec, server_of(workload)):
         data = _data(name, workload, resources)
         if data is None:
             return None
@@ -138,8 +138,12 @@ def configuration(workload: Resource, resources: Sequence[Resource]) -> dict[str
     return settings | dict(arguments(command_of(server_of(workload))))
 
 
-def _mounted(spec: Any) -> Iterator[str]:
+def _mounted(spec: Any, server: Any) -> Iterator[str]:
+    """The ConfigMaps of the volumes that the server mounts; those of all volumes where it mounts none by name."""
+    mounts = {text(at(mount, "name")) for mount in items(at(server, "volumeMounts"))}
     for volume in items(at(spec, "volumes")):
+        if mounts and at(volume, "name") not in mounts:
+            continue
         sources = [at(volume, "configMap", "name")]
         sources += [at(source, "configMap", "name") for source in items(at(volume, "projected", "sources"))]
         yield from (name for name in sources if isinstance(name, str))

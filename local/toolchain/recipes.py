@@ -157,6 +157,8 @@ KUBE_ROUTER = Recipe(
 )
 PAUSE = Recipe("pause", static=True, cost_s=10)
 """Part of a container image."""
+ACTIONLINT = Recipe("actionlint", "github.com/rhysd/actionlint/cmd/actionlint", cost_s=20)
+"""Checks the CI examples; the tests build it when they need it."""
 
 TOOLS_TO_RUN = (PULUMI, LANGUAGE_HOST, PROVIDER, KUBERNETES, ETCD, COREDNS, KUBE_ROUTER)
-ALL = (*TOOLS_TO_RUN, PAUSE)
+ALL = (*TOOLS_TO_RUN, PAUSE, ACTIONLINT)

@@ -113,6 +113,21 @@ BAD: dict[str, dict[str, Case]] = {
         "at the limit": Case([statefulset(), config_map("maxmemory 1gb\n")], ["maxmemory is 1073741824 bytes"]),
         "above the share": Case([statefulset(), config_map("maxmemory 900mb\n")], ["80 % of"], {"maxPercent": 80}),
         "none": Case([statefulset(), config_map("port 6379\n")], ["no maxmemory, and a memory limit"]),
+        "beside a sidecar's ConfigMap that isn't the program's": Case(
+            [
+                statefulset(
+                    spec=pod_spec(
+                        container(volumeMounts=[{"name": "config"}]),
+                        volumes=[
+                            {"name": "config", "configMap": {"name": "cache-config"}},
+                            {"name": "code", "configMap": {"name": "cache-agent"}},
+                        ],
+                    )
+                ),
+                config_map("maxmemory 2gb\n"),
+            ],
+            ["maxmemory is 2147483648 bytes"],
+        ),
         "zero": Case([statefulset(), config_map("maxmemory 0\n")], ["no maxmemory"]),
         "on the command line": Case(
             [statefulset(spec=pod_spec(container(command=["valkey-server", "--maxmemory", "2gb"]), volumes=[]))],
