@@ -1,4 +1,4 @@
-"""One turn of the leading agent: under the instance's Lease, bring Valkey back to what is declared, and tell of it.
+"""What the agent does whose turn it is: bring Valkey back to what is declared, and tell of it.
 
 With the very plan that `up` uses, and less freedom: never with consent to a loss of data, never towards anything that
 `up` has not declared. Heavy: imported only when there is something to heal.
@@ -9,11 +9,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from enum import Enum
 from functools import cached_property
 
 from valkeyctl.agent.environment import Environment
 from valkeyctl.agent.runtime import Runtime
+from valkeyctl.agent.turns import End, Turn
 from valkeyctl.dataplane import (
     Blocked,
     Condition,
@@ -35,10 +35,10 @@ from valkeyctl.dataplane import (
 )
 from valkeyctl.dataplane.errors import Interrupted, ValkeyctlError
 from valkeyctl.kube.access import Api
-from valkeyctl.kube.declared import DeclaredState, read_declared
+from valkeyctl.kube.declared import DeclaredState
 from valkeyctl.kube.errors import KubeError
 from valkeyctl.kube.events import Recorder
-from valkeyctl.kube.lease import AgentTurn, Lease
+from valkeyctl.kube.lease import Lease
 from valkeyctl.kube.named_directory import NamedDirectory
 from valkeyctl.kube.pods import pod_conditions, pod_facts, trouble
 from valkeyctl.kube.status import InstanceStatus, read_status, write_seen
@@ -47,79 +47,33 @@ TURN_S = 60.0
 """So long a turn works at most; what isn't healed then is told, and tried again later."""
 LOOK_AGAIN_S = 2.0
 """How often a turn sees whether the instance is still declared: one that is being destroyed isn't."""
-API_PATIENCE_S = 2.0
 SOURCE = "leader"
 
 
-class End(Enum):
-    """How a turn ended."""
+def heal(
+    runtime: Runtime,
+    api: Api,
+    lease: Lease,
+    *,
+    declared: Callable[[], DeclaredState | None],
+    missing_since: Mapping[Member, float],
+    dialer: Dialer | None = None,
+) -> Turn:
+    """Heal and tell, while the Lease is held. `declared` reads what is declared now, `missing_since` is as for
+    `converge`, `dialer` how to get to servers (None: to their addresses, with the password that the own server takes).
 
-    RIGHT = "all is as declared"
-    HEALED = "all is as declared again"
-    HELD = "somebody else holds the Lease"
-    ATTENDED = "another one has attended to it"
-    NOT_DECLARED = "nothing is declared"
-    SWITCHED_OFF = "healing is switched off; the next `pulumi up` heals"
-    STOPPED = "it was stopped"
-    NOT_HEALED = "it could not be healed"
-
-
-@dataclass(frozen=True)
-class Turn:
-    """How a turn ended, and why in a sentence ("" where the end says it all)."""
-
-    end: End
-    why: str = ""
-
-
-class Healer:
-    """Takes turns; knows from one to the next what it has seen of the Lease and what is declared."""
-
-    def __init__(self, runtime: Runtime, api: Api, *, dialer: Dialer | None = None) -> None:
-        """`dialer` is how to get to servers; None: to their addresses, with the password that the own server takes."""
-        self._runtime = runtime
-        place = runtime.environment
-        self._api = api.patient(API_PATIENCE_S)
-        self._turn = AgentTurn(api, place.namespace, place.instance, pod=place.pod)
-        self._dialer = dialer
-        self.declared: DeclaredState | None = None
-
-    def take_turn(self, *, after_others: bool, missing_since: Mapping[Member, float]) -> Turn:
-        """Take the Lease if it is free, heal, tell, and give it back. Never waits for a holder.
-
-        `after_others` as for the Lease, `missing_since` as for `converge`. Errors: those of the API, where nothing
-        could be begun.
-        """
-        place = self._runtime.environment
-        # Before the Lease: an instance that isn't declared yet, or any more, is left alone without a write.
-        state = self._read_declared()
-        if state is None or not state.heal:
-            return Turn(End.NOT_DECLARED if state is None else End.SWITCHED_OFF)
-        lease = self._turn.take(after_others=after_others)
-        if lease is None:
-            return Turn(End.HELD if self._turn.held_by_others else End.ATTENDED)
-        try:
-            # An `up` may have declared something else since.
-            state, before = self._read_declared(), read_status(self._api, place.namespace, place.instance)
-            if state is None or (before is not None and before.destroying):
-                return Turn(End.NOT_DECLARED, "" if state is None else "the instance is being destroyed")
-            if not state.heal:
-                return Turn(End.SWITCHED_OFF)
-            spec = replace(state.spec, formed=state.spec.formed or bool(before and before.formed))
-            work = _Work(self._runtime, self._api, lease, state, spec, before or InstanceStatus(""), self._reach())
-            return work.heal(missing_since, self._read_declared)
-        except Interrupted as error:
-            return Turn(End.STOPPED, error.what)
-        finally:
-            lease.release()
-
-    def _read_declared(self) -> DeclaredState | None:
-        place = self._runtime.environment
-        self.declared = read_declared(self._api, place.namespace, place.instance)
-        return self.declared
-
-    def _reach(self) -> Dialer:
-        return self._dialer or DirectDialer(Credentials(password=self._runtime.password().decode()))
+    Errors: Interrupted, where it was stopped; those of the API, where nothing could be begun.
+    """
+    place = runtime.environment
+    # An `up` may have declared something else since the Lease was free.
+    state, before = declared(), read_status(api, place.namespace, place.instance)
+    if state is None or (before is not None and before.destroying):
+        return Turn(End.NOT_DECLARED, "" if state is None else "the instance is being destroyed")
+    if not state.heal:
+        return Turn(End.SWITCHED_OFF)
+    spec = replace(state.spec, formed=state.spec.formed or bool(before and before.formed))
+    reach = dialer or DirectDialer(Credentials(password=runtime.password().decode()))
+    return _Work(runtime, api, lease, state, spec, before or InstanceStatus(""), reach).heal(missing_since, declared)
 
 
 @dataclass

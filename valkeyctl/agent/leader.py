@@ -18,7 +18,7 @@ from valkeyctl.dataplane.errors import ValkeyctlError
 from valkeyctl.dataplane.model import Member
 
 if TYPE_CHECKING:
-    from valkeyctl.agent.heal import Healer, Turn
+    from valkeyctl.agent.turns import Turn, Turns
     from valkeyctl.kube.access import Api
 
 SOURCE = "leader"
@@ -37,13 +37,12 @@ class Leader:
         runtime: Runtime,
         *,
         api: Callable[[], Api] | None = None,
-        healer: Callable[[Runtime, Api], Healer] | None = None,
     ) -> None:
-        """`api` makes the connection to the API server, `healer` what takes turns; both when first needed."""
+        """`api` makes the connection to the API server, when it is first needed."""
         self._runtime = runtime
-        self._make_api, self._make_healer = api or _in_cluster, healer or _healer
+        self._make_api = api or _in_cluster
         self._made_api: Api | None = None
-        self._made_healer: Healer | None = None
+        self._made_turns: Turns | None = None
         self._patience = Patience()
         self._label = RoleLabel(runtime.environment)
         self._missing_since: dict[Member, float] = {}
@@ -77,7 +76,7 @@ class Leader:
                 self._runtime.log.warning(SOURCE, f"the role label could not be written: {error}")
 
     def _declared(self) -> tuple[Member, ...]:
-        state = self._made_healer.declared if self._made_healer is not None else None
+        state = self._made_turns.declared if self._made_turns is not None else None
         return () if state is None else state.spec.members
 
     def _note_the_missing(self, judgement: Judgement, state: ServerState) -> None:
@@ -97,7 +96,7 @@ class Leader:
         try:
             # A new trouble is everybody's; what is only to be told, somebody else may have told.
             after_others = self._patience.fresh and bool(judgement.troubles)
-            turn = self._healer().take_turn(after_others=after_others, missing_since=dict(self._missing_since))
+            turn = self._turns().take(after_others=after_others, missing_since=dict(self._missing_since))
         except ValkeyctlError as error:
             self._patience.tried(time.monotonic(), well=False)
             self._say(f"nothing can be healed now: {error}")
@@ -105,15 +104,14 @@ class Leader:
         self._after(turn)
 
     def _after(self, turn: Turn) -> None:
-        from valkeyctl.agent.heal import End  # noqa: PLC0415 - imported by now
+        from valkeyctl.agent.turns import End  # noqa: PLC0415 - imported by now
 
         now = time.monotonic()
         if turn.end is End.HELD:
             self._patience.postpone(now, HELD_S)
             return
         # Who was before, or will be after, has told what there is to tell.
-        told = (End.RIGHT, End.HEALED, End.ATTENDED, End.NOT_DECLARED, End.SWITCHED_OFF)
-        self._patience.tried(now, well=turn.end in told)
+        self._patience.tried(now, well=turn.end.settled)
         why = f": {turn.why}" if turn.why else ""
         if turn.end in (End.RIGHT, End.HEALED):
             self._told = ""
@@ -154,10 +152,12 @@ class Leader:
             self._made_api = self._make_api()
         return self._made_api
 
-    def _healer(self) -> Healer:
-        if self._made_healer is None:
-            self._made_healer = self._make_healer(self._runtime, self._api())
-        return self._made_healer
+    def _turns(self) -> Turns:
+        if self._made_turns is None:
+            from valkeyctl.agent.turns import Turns  # noqa: PLC0415 - imported when it is needed
+
+            self._made_turns = Turns(self._runtime, self._api())
+        return self._made_turns
 
 
 def _in_cluster() -> Api:
@@ -165,9 +165,3 @@ def _in_cluster() -> Api:
     from valkeyctl.kube.kubeconfig import in_cluster  # noqa: PLC0415
 
     return Api(in_cluster())
-
-
-def _healer(runtime: Runtime, api: Api) -> Healer:
-    from valkeyctl.agent.heal import Healer  # noqa: PLC0415 - imported when it is needed
-
-    return Healer(runtime, api)

@@ -13,13 +13,13 @@ from tests.dataplane.servers import BUS_PORT, PORT, Fleet, Server
 from tests.unit.kube.fake_api import FakeApi
 from tests.unit.kube.pods_made import PODS, SETS, pod, workload
 from valkeyctl.agent.environment import Environment
-from valkeyctl.agent.heal import Healer
 from valkeyctl.agent.judge import Judgement, judge
 from valkeyctl.agent.leader import Leader
 from valkeyctl.agent.logs import Log
 from valkeyctl.agent.runtime import Runtime
 from valkeyctl.agent.state import Phase, ServerState
 from valkeyctl.agent.tale import Tale
+from valkeyctl.agent.turns import Turns
 from valkeyctl.dataplane import Member, Spec
 from valkeyctl.kube.access import Api, connect
 from valkeyctl.kube.declared import DeclaredState, write_declared
@@ -117,8 +117,8 @@ class Agent:
         self.leader = Leader(self.runtime, api=lambda: connect(scene.fake.kubeconfig, None))
         self._thread = threading.Thread(target=self.leader.run, daemon=True)
 
-    def healer(self, api: Api) -> Healer:
-        return Healer(self.runtime, api)
+    def turns(self, api: Api) -> Turns:
+        return Turns(self.runtime, api)
 
     def judgement(self) -> Judgement:
         return judge(self.environment, self.runtime.server.state)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -17,8 +19,8 @@ from tests.unit.kube.conftest import fake  # noqa: F401 - a fixture
 from tests.unit.kube.fake_api import FakeApi
 from tests.unit.kube.pods_made import PODS, pod
 from valkeyctl.agent import heal
-from valkeyctl.agent.heal import End
 from valkeyctl.agent.rights import rules
+from valkeyctl.agent.turns import End, Turn
 from valkeyctl.dataplane import Done, Member, Spec, plan, planned_layout
 from valkeyctl.kube.errors import ApiError, ApiNotFound
 from valkeyctl.kube.holder import this_process
@@ -50,8 +52,8 @@ def formed(scene: Scene) -> Scene:
     return scene
 
 
-def turn(scene: Scene, agent: Agent) -> heal.Turn:
-    return agent.healer(scene.api).take_turn(after_others=True, missing_since={})
+def turn(scene: Scene, agent: Agent) -> Turn:
+    return agent.turns(scene.api).take(after_others=True, missing_since={})
 
 
 def ready(scene: Scene, spec: Spec = FORMED) -> bool:
@@ -193,7 +195,7 @@ def test_the_declared_takeover_counts_from_when_the_own_server_missed_them(
     formed.publish()
     agent = formed.agent(heirs[0])
     long_ago = dict.fromkeys(lost, time.monotonic() - 60)
-    found = agent.healer(formed.api).take_turn(after_others=True, missing_since=long_ago)
+    found = agent.turns(formed.api).take(after_others=True, missing_since=long_ago)
     assert found.end is End.NOT_HEALED, "two Pods are still missing"
     assert sorted(m for m, node in look(formed.fleet).nodes.items() if node.slots)[:2] != sorted(lost)
     assert all(look(formed.fleet).nodes[heir].slots for heir in heirs), agent.log
@@ -309,9 +311,9 @@ def test_an_agent_that_is_asked_to_end_gives_the_lease_back(formed: Scene) -> No
     assert not formed.fake.objects[LEASE]["spec"]["holderIdentity"]
 
 
-def _in_the_middle(scene: Scene, act: object) -> heal.Turn:
+def _in_the_middle(scene: Scene, act: object) -> Turn:
     """A turn that waits for a Pod, in the middle of which something happens."""
-    agent, found = scene.agent(), list[heal.Turn]()
+    agent, found = scene.agent(), list[Turn]()
     thread = threading.Thread(target=lambda: found.append(turn(scene, agent)))
     thread.start()
     eventually(lambda: scene.status.get("observer") == "agent sessions-s0-0")
@@ -430,3 +432,13 @@ def test_errors_of_a_turn_are_ours(formed: Scene) -> None:
     formed.fake.fault = lambda method, _path: 403 if method == "PUT" else None
     with pytest.raises(ApiError):
         turn(formed, formed.agent())
+
+
+def test_while_an_up_is_at_it_nothing_heavy_is_imported() -> None:
+    """Six agents that all see an instance being made must not take its processor time."""
+    script = (
+        "import sys; import valkeyctl.agent.leader, valkeyctl.agent.turns; "
+        "print(sorted({'valkey', 'valkeyctl.dataplane.converge', 'valkeyctl.dataplane.report'} & set(sys.modules)))"
+    )
+    told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert told.stdout == "[]\n"
