@@ -24,8 +24,8 @@ down: venv  ## destroy the local stack and remove the local Kubernetes and every
 env: venv  ## print the exports for a shell: eval "$$(make -s env)"
 	@$(PY) -m local env
 
-status: venv  ## the status table of the instances on the local cluster
-	@eval "$$($(PY) -m local env)"; $(PY) -m valkeyctl status
+status: venv  ## the status table of the instances on the local cluster; STACK=… those of one stack
+	@eval "$$($(PY) -m local env)"; $(PY) -m valkeyctl status $(if $(filter command%,$(origin STACK)),--stack $(STACK))
 
 policy: venv  ## preview of STACK with the policy pack and the rules of its environment, as CI runs it
 	@command -v pulumi >/dev/null || eval "$$($(PY) -m local env)"; pulumi preview --stack $(STACK) --non-interactive --diff --policy-pack policies \

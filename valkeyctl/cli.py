@@ -34,6 +34,7 @@ def status(
     *,
     namespace: Annotated[str | None, typer.Option("--namespace", "-n", help="Only this namespace.")] = None,
     instance: Annotated[str | None, typer.Option(help="Only the instance of this name.")] = None,
+    stack: Annotated[str | None, typer.Option(help="Only instances of this stack of Pulumi's.")] = None,
     context: Annotated[str | None, typer.Option(help="Context of the kubeconfig.")] = None,
     kubeconfig: Annotated[str | None, typer.Option(help="Path of the kubeconfig. Default: as kubectl's.")] = None,
     transport: Annotated[str, typer.Option(help="portForward, or direct from inside the cluster.")] = PORT_FORWARD,
@@ -45,7 +46,8 @@ def status(
     """
     try:
         api = connect(kubeconfig, context)
-        seen = overviews(api, find_instances(api, namespace, instance), transport)
+        found = [one for one in find_instances(api, namespace, instance) if stack is None or one.is_of(stack)]
+        seen = overviews(api, found, transport)
     except ValkeyctlError as error:
         Console(stderr=True, soft_wrap=True).print(Text(f"error: {error}", style="red"))
         raise typer.Exit(1) from None
@@ -58,7 +60,9 @@ def status(
         console.width = _PIPED_WIDTH
     if not seen:
         where = f"namespace {namespace}" if namespace else "any namespace that can be seen"
-        console.print(Text(f"No instance{f' {instance}' if instance else ''} in {where} ({api.target.origin})."))
+        of_stack = f" of stack {stack}" if stack else ""
+        named = f" {instance}" if instance else ""
+        console.print(Text(f"No instance{named}{of_stack} in {where} ({api.target.origin})."))
     for one in seen:
         _show(console, one)
 
@@ -68,9 +72,13 @@ _PIPED_WIDTH = 160
 
 def _show(console: Console, one: Overview) -> None:
     line = Text.assemble((f"{one.namespace}/{one.instance}", "bold"), "  ", (one.phase, _COLOURS.get(one.phase, "red")))
+    line.append(f"  {one.architecture}")
     if one.server_version:
         line.append(f"  Valkey {one.server_version}")
     console.print(line)
+    amiss = wrong(one.conditions)
+    if good := [condition.type for condition in one.conditions if condition not in amiss]:
+        console.print(Text(f"  in order: {', '.join(good)}", style="dim"))
     if one.members:
         console.print(_table(one.members))
     for text, style in _remarks(one):
@@ -80,8 +88,11 @@ def _show(console: Console, one: Overview) -> None:
 
 def _table(members: Sequence[MemberOverview]) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 1))
-    for column in ("pod", "role", "slots"):
+    for column in ("pod", "role"):
         table.add_column(column, no_wrap=True)
+    # Only the shards of a cluster have slots.
+    if sharded := any(member.slots for member in members):
+        table.add_column("slots", no_wrap=True)
     for column in ("keys", "lag"):
         table.add_column(column, justify="right", no_wrap=True)
     for column in ("node", "zone", "version"):
@@ -93,7 +104,7 @@ def _table(members: Sequence[MemberOverview]) -> Table:
         table.add_row(
             member.pod,
             Text(member.role, style="" if member.role in ("primary", "replica") else "red"),
-            member.slots,
+            *([member.slots] if sharded else []),
             "" if member.keys is None else f"{member.keys:,}",
             "" if member.lag is None else f"{member.lag:,} B",
             member.node,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import repeat
 
 from valkeyctl.dataplane import (
@@ -30,11 +30,19 @@ from valkeyctl.kube.access import Api, Object, path_of
 from valkeyctl.kube.directory import Directory
 from valkeyctl.kube.errors import ApiForbidden, KubeError
 from valkeyctl.kube.forward import dialer_for
-from valkeyctl.kube.labels import INSTANCE_LABEL, NAME_LABEL, SHARD_LABEL, status_name
+from valkeyctl.kube.labels import (
+    COMPONENT_LABEL,
+    INSTANCE_LABEL,
+    NAME_LABEL,
+    OWNER_ANNOTATION,
+    SHARD_LABEL,
+    status_name,
+)
 from valkeyctl.kube.pods import PodFacts, pod_conditions, pod_facts, trouble
 from valkeyctl.kube.secrets import read_credentials
 from valkeyctl.kube.status import Declared, InstanceStatus, parse_status
 
+CLUSTER = "cluster"
 _AT_ONCE = 4
 _ZONE_LABEL = "topology.kubernetes.io/zone"
 
@@ -56,7 +64,11 @@ class MemberOverview:
 
 @dataclass(frozen=True)
 class Overview:
-    """One instance. `todo`: what an `up` would do first, or why it could do nothing. `busy`: who works on it now."""
+    """One instance. `todo`: what an `up` would do first, or why it could do nothing. `busy`: who works on it now.
+
+    `architecture`: cluster, failover or replica. `owner`: `<organization>/<project>/<stack>/<instance>`; "" where
+    nobody says so.
+    """
 
     namespace: str
     instance: str
@@ -68,6 +80,8 @@ class Overview:
     busy: str = ""
     problem: str = ""
     server_version: str = ""
+    architecture: str = CLUSTER
+    owner: str = ""
 
 
 @dataclass(frozen=True)
@@ -78,6 +92,14 @@ class Found:
     instance: str
     status: InstanceStatus | None
     declared: Declared
+    architecture: str = CLUSTER
+    owner: str = ""
+
+    def is_of(self, stack: str) -> bool:
+        """Whether it is the stack's: `prod`, `<project>/prod` or `<organization>/<project>/prod`."""
+        parts = self.owner.split("/")[:-1]
+        wanted = stack.split("/")
+        return parts[-len(wanted) :] == wanted
 
 
 def find_instances(api: Api, namespace: str | None, instance: str | None) -> list[Found]:
@@ -92,6 +114,26 @@ def find_instances(api: Api, namespace: str | None, instance: str | None) -> lis
 
 def overview(api: Api, found: Found, transport: str) -> Overview:
     """Looks at one instance. What cannot be seen is said in the result; only a broken kubeconfig raises."""
+    seen = _cluster(api, found, transport) if found.architecture == CLUSTER else _as_told(api, found)
+    return replace(seen, architecture=found.architecture, owner=found.owner)
+
+
+def _as_told(api: Api, found: Found) -> Overview:
+    """An instance of a kind that this version can't ask: what its status says, and that nobody looked."""
+    status = found.status
+    return Overview(
+        found.namespace,
+        found.instance,
+        status.phase if status and status.phase else "Unknown",
+        status.conditions if status else (),
+        failure=status.failure if status else "",
+        busy=_busy(api, found),
+        problem=f"this valkeyctl can't look at the architecture {found.architecture}; use the version that made it",
+        server_version=status.server_version if status else "",
+    )
+
+
+def _cluster(api: Api, found: Found, transport: str) -> Overview:
     declared, status = found.declared, found.status
     directory = Directory(api, found.namespace, found.instance, declared.port)
     busy = _busy(api, found)
@@ -151,11 +193,19 @@ def _find(api: Api, namespace: str | None, instance: str | None) -> list[Found]:
     maps = api.items(path_of("v1", "configmaps", namespace), {"labelSelector": selector})
     sets = api.items(path_of("apps/v1", "statefulsets", namespace), {"labelSelector": f"{selector},{SHARD_LABEL}"})
     statuses = {_key(item): parse_status(item) for item in maps if _is_status(item)}
+    # A StatefulSet knows best what it is part of; an instance that has none yet says it in its status.
+    described = {_key(item): item["metadata"] for item in (*filter(_is_status, maps), *sets)}
     shards: dict[tuple[str, str], list[Object]] = {}
     for item in sets:
         shards.setdefault(_key(item), []).append(item)
     return [
-        Found(*key, statuses.get(key), _declared(statuses.get(key), shards.get(key, [])))
+        Found(
+            *key,
+            statuses.get(key),
+            _declared(statuses.get(key), shards.get(key, [])),
+            architecture=str(described[key]["labels"].get(COMPONENT_LABEL) or CLUSTER),
+            owner=str((described[key].get("annotations") or {}).get(OWNER_ANNOTATION) or ""),
+        )
         for key in sorted({*statuses, *shards})
     ]
 

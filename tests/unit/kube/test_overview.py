@@ -127,3 +127,33 @@ def test_what_counts_as_wrong() -> None:
         Condition("PodsOutdated", Status.TRUE, "RevisionBehind"),
     ]
     assert [c.reason for c in wrong(conditions)] == ["LinkDown", "NobodyAnswers", "RevisionBehind"]
+
+
+def test_it_shows_the_architecture_and_what_is_in_order(api: Api, fake: FakeApi, tmp_path: Path) -> None:
+    conditions = [Condition("QuorumReachable", Status.TRUE, "Majority"), Condition("Ready", Status.FALSE, "NoPrimary")]
+    write_status(api, "valkey", "cache", "acme/valkey/prod/cache", InstanceStatus("Degraded", conditions))
+    fake.objects["/api/v1/namespaces/valkey/configmaps/cache-status"]["metadata"]["labels"][
+        "app.kubernetes.io/component"
+    ] = "failover"
+    fake.objects["/api/v1/namespaces/valkey/configmaps/cache-status"]["metadata"]["labels"][
+        "app.kubernetes.io/instance"
+    ] = "cache"
+    done = run(fake, tmp_path, "-n", "valkey", "--transport", "direct")
+    assert "valkey/cache  Degraded  failover" in done.output
+    assert "in order: QuorumReachable" in done.output
+    assert "Ready is False (NoPrimary)" in done.output
+    # What it can't ask it doesn't make up.
+    assert "can't look at the architecture failover" in done.output
+    seen = json.loads(run(fake, tmp_path, "-n", "valkey", "--json").output)
+    assert (seen[0]["architecture"], seen[0]["owner"]) == ("failover", "acme/valkey/prod/cache")
+
+
+@pytest.mark.parametrize(
+    ("stack", "shown"),
+    [("prod", True), ("valkey/prod", True), ("acme/valkey/prod", True), ("dev", False), ("other/prod", False)],
+)
+def test_the_instances_of_one_stack(api: Api, fake: FakeApi, tmp_path: Path, stack: str, shown: bool) -> None:  # noqa: FBT001
+    write_status(api, "valkey", "sessions", OWNER, InstanceStatus("Ready", declared=Declared(1, 0)))
+    done = run(fake, tmp_path, "-n", "valkey", "--stack", stack, "--transport", "direct")
+    assert ("valkey/sessions" in done.output) == shown
+    assert (f"No instance of stack {stack} in namespace valkey" in done.output) != shown
