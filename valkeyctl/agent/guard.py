@@ -31,8 +31,8 @@ class Rules:
                  agent is mute can still be promoted by them.
     `stuck_s`    for a member that has newer data and whose server doesn't run.
     `alive_s`    for one whose server runs: reading a dataset takes as long as that is large.
-    `silent_s`   for members that don't tell and can have little more at most: of a primary that has its log and wasn't
-                 replaced, and of a replica that was in sync (`stand_in`).
+    `log_s`      for members that don't tell, by a primary that has its log and wasn't replaced: they have little more.
+    `silent_s`   the same, by a replica that was in sync (`stand_in`).
     `force_s`    how long an election may take before it counts as failed (`stand_in`).
     `again_s`    how long until a failed election is tried again (`stand_in`).
     """
@@ -40,6 +40,7 @@ class Rules:
     absent_s: float = 15.0
     stuck_s: float = 60.0
     alive_s: float = 600.0
+    log_s: float = 3.0
     silent_s: float = 1.0
     force_s: float = 2.0
     again_s: float = 10.0
@@ -129,7 +130,7 @@ def _among_copies(me: Tale, told: Told, waited_s: float, mates: Collection[Membe
     silent = sorted(mate for mate in mates if mate not in told)
     nameless = sum(1 for one in me.followers if one.primary_id == me.node_id and one.member is None)
     missing = ", ".join([*map(str, silent), *(["a replica without a name"] * nameless)])
-    patience_s = rules.silent_s if _wasnt_replaced(me, told) else rules.absent_s
+    patience_s = rules.log_s if _wasnt_replaced(me, told) else rules.absent_s
     if missing and waited_s < patience_s:
         return Hold(f"not heard yet: {missing}", patience_s)
     if ahead:

@@ -140,12 +140,12 @@ def test_a_replica_of_another_is_no_copy() -> None:
 
 def test_a_log_need_not_wait_for_the_silent_where_most_primaries_know_of_no_heir() -> None:
     me = primary(log())
-    assert isinstance(decide(me, told(*OTHERS), RULES.silent_s - 0.1), Hold)
-    assert isinstance(decide(me, told(*OTHERS), RULES.silent_s), Start)
+    assert isinstance(decide(me, told(*OTHERS), RULES.log_s - 0.1), Hold)
+    assert isinstance(decide(me, told(*OTHERS), RULES.log_s), Start)
     down = [replace(other, server=Server.DOWN) for other in OTHERS]
-    assert decide(me, told(*down), RULES.silent_s) == Hold("not heard yet: s0-1", RULES.absent_s)
-    assert isinstance(decide(me, told(OTHERS[0]), RULES.silent_s), Hold)
-    assert isinstance(decide(primary(snapshot()), told(*OTHERS), RULES.silent_s), Hold)
+    assert decide(me, told(*down), RULES.log_s) == Hold("not heard yet: s0-1", RULES.absent_s)
+    assert isinstance(decide(me, told(OTHERS[0]), RULES.log_s), Hold)
+    assert isinstance(decide(primary(snapshot()), told(*OTHERS), RULES.log_s), Hold)
 
 
 @pytest.mark.parametrize(

@@ -64,12 +64,11 @@ def test_every_combination(first: Pair) -> None:
         check(world_of(members(*shards)), shards)
 
 
-# What stands for the other shards in the variants below: healthy, each kind of recovery, and no vote.
+# What stands for the other shards in the variants below: healthy, recovering, and without a vote.
 SURROUNDINGS: tuple[tuple[Pair, Pair], ...] = tuple(
     combinations_with_replacement(
         (
             (State.RUNNING, State.RUNNING),
-            (State.EMPTY, State.RUNNING),
             (State.SNAPSHOT, State.SNAPSHOT),
             (State.ABSENT, State.RUNNING),
         ),
