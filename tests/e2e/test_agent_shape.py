@@ -188,7 +188,7 @@ def test_one_that_ends_is_started_anew_and_the_server_goes_on(formed: Formed, ku
         conditions = {condition["type"]: condition["status"] for condition in status["conditions"]}
         return agent["restartCount"] == 1 and "running" in agent["state"] and conditions["Ready"] == "True"
 
-    eventually("the agent runs again and the Pod is Ready", again, timeout_s=30)
+    eventually("the agent runs again and the Pod is Ready", again, timeout_s=60)
     (after,) = status_of(kube, formed, pod)["containerStatuses"]
     assert after["restartCount"] == server["restartCount"]
     assert after["containerID"] == server["containerID"]

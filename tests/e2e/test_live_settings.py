@@ -78,7 +78,7 @@ def test_a_changed_setting_is_live_on_every_node_and_no_pod_is_outdated(sandbox:
 
     probe.command(kube, namespace, f"{INSTANCE}-s1-0", f"CONFIG SET {POLICY} noeviction")
     eventually(
-        "what was changed by hand is set back", lambda: told(kube, namespace, POLICY) == {"volatile-ttl"}, timeout_s=30
+        "what was changed by hand is set back", lambda: told(kube, namespace, POLICY) == {"volatile-ttl"}, timeout_s=60
     )
 
 
@@ -142,7 +142,7 @@ def test_a_changed_password_is_taken_within_seconds_and_replication_goes_on(sand
     # Whoever has to sign in again can: a replica to its primary, after both have been parted.
     for pod in names(kube, namespace):
         probe.command(kube, namespace, pod, "CLIENT KILL TYPE replica")
-    eventually("all replicas are in sync", lambda: _ready(kube, namespace), timeout_s=30)
+    eventually("all replicas are in sync", lambda: _ready(kube, namespace), timeout_s=60)
 
 
 def _ready(kube: Kube, namespace: str) -> bool:
