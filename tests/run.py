@@ -1,7 +1,7 @@
 """Runs the test suite in stages and tells how each went: `python -m tests.run [paths …]`, which `make test` calls.
 
-Stages are folders of tests with the same needs: `unit` and `dataplane` need nothing, `e2e` and `platform` need the
-local Kubernetes, which is brought up beside the first two. A stage that fails hides nobody's results: all that can run
+Stages are folders of tests with the same needs: `unit`, `dataplane` and `agent` need nothing, `e2e` and `platform` need
+the local Kubernetes, which is brought up beside the others. A stage that fails hides nobody's results: all that can run
 do run, and the summary at the end and the exit code tell. Each stage has a deadline; results are kept in
 `tests/.results/`.
 """
@@ -38,6 +38,8 @@ class Stage:
 STAGES = (
     Stage("unit", "tests/unit", 10 * 60, ("-n", "2")),
     Stage("dataplane", "tests/dataplane", 15 * 60, ("-n", "2", "--dist", "worksteal")),
+    # Six servers and six agents a test: two tests at once would measure one another.
+    Stage("agent", "tests/agent", 15 * 60, ("-n", "0")),
     # End-to-end tests mostly wait for others; four of them keep two cores busy. Groups share a fixture's instance.
     Stage("e2e", "tests/e2e", 45 * 60, ("-n", "4", "--dist", "loadgroup"), needs_platform=True),
     # Faults of nodes disturb whoever runs beside them, so these have the local cluster for themselves.

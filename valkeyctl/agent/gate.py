@@ -32,7 +32,7 @@ ASK_S = 0.5
 """How long the others' agents may take to answer."""
 TOLD_S = 1.0
 """How long a tale counts: what it says of a running server may then be over."""
-PROMISE_S = 0.6
+PROMISE_S = 1.0
 """How long nothing starts after somebody was told so who may act on it; who acts is quicker (`promotion.ACT_S`)."""
 
 

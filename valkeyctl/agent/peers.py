@@ -15,6 +15,9 @@ from valkeyctl.agent.logs import Log
 from valkeyctl.agent.tale import Tale
 from valkeyctl.dataplane.model import Member
 
+MISSING_S = 5.0
+"""How long it matters that a member didn't answer, unless it is asked again."""
+
 
 class Peers:
     """Asks other members' agents; from any thread."""
@@ -29,7 +32,7 @@ class Peers:
         self._known: dict[Member, str] = {}
         self._table: dict[Member, str] = {}
         self._strangers: dict[Member, str] = {}
-        self._missing: frozenset[Member] = frozenset()
+        self._missing: dict[Member, float] = {}
 
     def addresses(self) -> Mapping[Member, str]:
         """Where the other members are, as far as is known."""
@@ -60,13 +63,18 @@ class Peers:
         known, wanted = self.addresses(), frozenset(members) - {self._environment.member}
         told = self._put(known, [member for member in wanted if member in known], timeout_s)
         with self._lock:
-            self._missing = (self._missing | wanted) - frozenset(told)
+            now = time.monotonic()
+            self._missing |= dict.fromkeys(wanted, now)
+            for member in told:
+                self._missing.pop(member, None)
         return told
 
     @property
     def missing(self) -> frozenset[Member]:
-        """The members that were asked and didn't answer last time: they may be at other addresses by now."""
-        return self._missing
+        """The members that were asked just now and didn't answer: they may be at other addresses by now."""
+        oldest = time.monotonic() - MISSING_S
+        with self._lock:
+            return frozenset(member for member, asked_at in self._missing.items() if asked_at > oldest)
 
     def _put(self, known: Mapping[Member, str], members: Sequence[Member], timeout_s: float) -> dict[Member, Tale]:
         if not members:

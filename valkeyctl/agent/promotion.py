@@ -19,7 +19,7 @@ from valkeyctl.dataplane.model import Member
 
 ASK_S = 0.3
 """How long the others' agents may take to answer."""
-ACT_S = 0.4
+ACT_S = 0.8
 """An answer that is older is not acted on: its teller may not stand by it any more (`gate.PROMISE_S`)."""
 AGAIN_S = 0.1
 """Between two questions while the link to the primary is down."""
@@ -87,7 +87,7 @@ class Promotion:
     def _consider(self) -> bool:
         """Judge by what the others tell now, and act on it; False when the primary goes on."""
         asked_at = time.monotonic()
-        me = self._telling.now()
+        me = self._telling.or_nothing()
         members = {one.member for one in (*me.owners, *me.followers)}
         told = self._peers.ask([member for member in members if member], ASK_S)
         primary = next((tale for tale in told.values() if tale.node_id == me.primary_id), None)
@@ -99,7 +99,8 @@ class Promotion:
         self._note_word(me, told, asked_at)
         down_s = asked_at - (self._down_at or asked_at)
         forced_s = None if self._forced_at is None else asked_at - self._forced_at
-        verdict = stand_in(self._telling.fresh(ASK_S), told, down_s, forced_s=forced_s, rules=self._rules())
+        self._watch.look_again(ASK_S)
+        verdict = stand_in(self._telling.or_nothing(), told, down_s, forced_s=forced_s, rules=self._rules())
         if not isinstance(verdict, Promote):
             self._say(str(verdict))
         elif time.monotonic() - asked_at < ACT_S:

@@ -44,7 +44,7 @@ class Peers(Protocol):
 
     @property
     def missing(self) -> frozenset[Member]:
-        """The members that were asked and didn't answer last time: they may be at other addresses by now."""
+        """The members that were asked just now and didn't answer: they may be at other addresses by now."""
         ...
 
     def ask(self, members: Iterable[Member], timeout_s: float) -> Mapping[Member, Tale]:

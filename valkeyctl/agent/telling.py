@@ -79,7 +79,7 @@ class Telling:
         """The tale, or one that tells nothing but who this is: for asking others."""
         try:
             return self.now()
-        except (OSError, Unreadable):
+        except (OSError, ValueError, KeyError, IndexError):  # a disk that fails, a table that isn't understood
             return Tale(self._endpoint.member, server=Server.LOADING)
 
     def _note_link(self, state: ServerState) -> None:
