@@ -24,6 +24,7 @@ from valkeyctl.agent.resp import ErrorReply, Link, Nonsense, connected
 from valkeyctl.agent.rotation import Pace, Rotation
 from valkeyctl.agent.runtime import Runtime
 from valkeyctl.agent.settings_live import Refused, Wanted, found_in, read_directives, tell, wanted
+from valkeyctl.dataplane.model import Member
 from valkeyctl.dataplane.settings import differing
 from valkeyctl.kube.access import Api, connect, path_of
 from valkeyctl.kube.errors import KubeError
@@ -68,6 +69,7 @@ class ConfigSync:
         self._declared: dict[str, str] | None = None  # the data of the ConfigMap
         self._password: bytes | None = None
         self._rotation: Rotation | None = None
+        self._confirmed: tuple[bytes, set[tuple[Member, str]]] = (b"", set())
         self._certificates = Certificates()
         self._tried: dict[str, str] | None = None
         self._tried_at = self._checked_at = float("-inf")
@@ -269,7 +271,12 @@ class ConfigSync:
         render.write(self._environment)
 
     def _missing(self, password: bytes) -> Collection[str]:
-        addresses = dict(self._runtime.peers.addresses())
+        """The members that don't take it. One that did, at the address that it has, is not asked again."""
+        if self._confirmed[0] != password:
+            self._confirmed = (password, set())
+        confirmed = self._confirmed[1]
+        known = self._runtime.peers.addresses()
+        addresses = {member: where for member, where in known.items() if (member, where) not in confirmed}
 
         def takes(address: str) -> bool:
             try:
@@ -282,6 +289,7 @@ class ConfigSync:
             return ()
         with ThreadPoolExecutor(max_workers=8) as pool:
             taken = list(pool.map(takes, addresses.values()))
+        confirmed.update(pair for pair, yes in zip(addresses.items(), taken, strict=True) if yes)
         return [str(member) for member, yes in zip(addresses, taken, strict=True) if not yes]
 
     # --- what is told ------------------------------------------------------------------------------------------------
