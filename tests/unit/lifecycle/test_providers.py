@@ -23,6 +23,8 @@ OWNER, OTHER = "acme/valkey/prod/sessions", "acme/valkey/dev/sessions"
 NAMESPACE = "/api/v1/namespaces/valkey"
 SECRET = f"{NAMESPACE}/secrets/sessions-auth"
 STATUS = f"{NAMESPACE}/configmaps/sessions-status"
+FOR_AGENTS = f"{NAMESPACE}/configmaps/sessions-declared"
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/valkey/leases/sessions"
 PROVIDERS: list[type[Provider]] = [
     PrepareProvider,
     NamespaceProvider,
@@ -113,6 +115,21 @@ def test_prepare_against_an_unreachable_cluster_says_so(fake: FakeApi) -> None:
     fake.close()
     failures = PrepareProvider().check({}, news).failures
     assert "cannot be reached" in failures[0].reason
+
+
+def test_prepare_makes_what_agents_write_into_and_may_not_make(fake: FakeApi) -> None:
+    news = props(fake, objects=OBJECTS)
+    PrepareProvider().create(news)
+    assert fake.objects[STATUS].get("data") == {}
+    assert fake.objects[FOR_AGENTS].get("data") == {}
+    assert not fake.objects[LEASE]["spec"]["holderIdentity"]
+    owners = {fake.objects[path]["metadata"]["annotations"]["valkeyctl/owner"] for path in (STATUS, FOR_AGENTS, LEASE)}
+    assert owners == {OWNER}
+    fake.objects[STATUS]["data"] = {"phase": "Ready"}
+    PrepareProvider().update("valkey/sessions", news, news)
+    assert fake.objects[STATUS]["data"] == {"phase": "Ready"}, "what is there stays"
+    PrepareProvider().delete("valkey/sessions", news)
+    assert not {STATUS, FOR_AGENTS, LEASE} & set(fake.objects)
 
 
 def test_prepare_goes_last_and_takes_the_traces_along(fake: FakeApi) -> None:

@@ -18,6 +18,8 @@ from tests.unit.kube.pods_made import PODS, SETS, pod, unschedulable, waiting, w
 from tests.unit.kube.test_objects import owned
 from valkeyctl.dataplane import Member, Spec, planned_layout
 from valkeyctl.dataplane.errors import Interrupted, ValkeyctlError
+from valkeyctl.kube.access import connect
+from valkeyctl.kube.declared import read_declared
 from valkeyctl.kube.errors import LeaseHeld
 from valkeyctl.lifecycle import run
 from valkeyctl.lifecycle.guard import ShardGuardProvider
@@ -28,6 +30,7 @@ from valkeyctl.lifecycle.topology import TopologyProvider
 OWNER, PASSWORD = "acme/valkey/prod/sessions", "very-secret-password"
 SECRET = "/api/v1/namespaces/valkey/secrets/sessions-auth"  # noqa: S105 - a path
 STATUS = "/api/v1/namespaces/valkey/configmaps/sessions-status"
+DECLARED = "/api/v1/namespaces/valkey/configmaps/sessions-declared"
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/valkey/leases/sessions"
 SHARDS, REPLICAS = 3, 1
 
@@ -120,6 +123,24 @@ def test_it_forms_tells_and_is_then_without_change(scene: Scene, capsys: pytest.
     everything = json.dumps([outs, [o for path, o in scene.fake.objects.items() if path != SECRET]])
     assert PASSWORD not in everything
     assert base64.b64encode(PASSWORD.encode()).decode() not in everything
+
+
+def test_agents_are_told_what_is_declared_and_told_again_when_that_was_deleted(scene: Scene) -> None:
+    scene.publish()
+    outs = scene.create(persistent=True, takeover_after_s=60.0)
+    told = read_declared(connect(scene.fake.kubeconfig, None), "valkey", "sessions")
+    assert told is not None
+    assert (told.owner, told.port) == (OWNER, PORT)
+    assert told.spec.formed, "now that it has been Ready"
+    assert (told.spec.persistent, told.spec.takeover_after_s) == (True, 60.0)
+    inputs = scene.props(persistent=True, takeover_after_s=60.0)
+    assert TopologyProvider().diff("valkey/sessions", outs, inputs).changes is False
+    del scene.fake.objects[DECLARED]
+    assert TopologyProvider().diff("valkey/sessions", outs, inputs).changes is True
+    TopologyProvider().update("valkey/sessions", outs, inputs)
+    assert read_declared(connect(scene.fake.kubeconfig, None), "valkey", "sessions") == told
+    TopologyProvider().delete("valkey/sessions", outs)
+    assert DECLARED not in scene.fake.objects, "what is being destroyed is not healed"
 
 
 def test_what_was_changed_by_hand_is_seen_with_equal_inputs_and_put_back(scene: Scene) -> None:
