@@ -9,6 +9,7 @@ from tests.e2e.conftest import Formed
 from tests.e2e.harness import probe
 from tests.e2e.harness.kube import Kube, Object
 from tests.e2e.harness.leaks import leaks, secret_of
+from tests.e2e.harness.rest import at_rest
 from tests.e2e.harness.sandbox import INSTANCE
 
 pytestmark = pytest.mark.xdist_group("first_up")
@@ -48,7 +49,7 @@ def test_outputs_tell_where_and_what(formed: Formed) -> None:
 
 
 def test_second_up_changes_nothing(formed: Formed, kube: Kube) -> None:
-    before = kube.snapshot(formed.namespace)
+    before = at_rest(kube, formed.namespace)
     again = formed.stack.up("--expect-no-changes")
     assert again.changes() == {}
     after = kube.snapshot(formed.namespace)

@@ -7,6 +7,7 @@ import pytest
 
 from tests.e2e.harness import probe
 from tests.e2e.harness.kube import Kube, eventually
+from tests.e2e.harness.rest import at_rest
 from tests.e2e.harness.sandbox import INSTANCE, Sandbox, tiny
 
 _TEMPLATE = {
@@ -50,7 +51,7 @@ def test_object_made_by_hand_is_refused(sandbox: Sandbox, kube: Kube, kind: str)
 def test_instance_of_another_stack_is_refused(sandbox: Sandbox, kube: Kube) -> None:
     owner = sandbox.stack("owner", config=tiny())
     owner.up()
-    before = kube.snapshot(sandbox.namespace)
+    before = at_rest(kube, sandbox.namespace)
     other = sandbox.stack("other", config=tiny())
     for refused in (other.run("preview", expect=-1), other.up(expect=-1)):
         assert f"organization/valkey/owner/{INSTANCE}" in refused.output
