@@ -1,7 +1,9 @@
-"""Each environment's stack as CI treats it: deployed, then changed, and the change judged by the environment's rules."""
+"""Each environment's stack as CI treats it: deployed, then changed, and the change is judged by its rules."""
 
 import copy
+import json
 import re
+import shutil
 import subprocess
 import time
 from dataclasses import dataclass
@@ -18,6 +20,8 @@ from tests.unit.ci.test_examples import github_commands, gitlab_commands
 from tests.unit.policies.test_stacks import ENVIRONMENTS, MISTAKES, Config, config_of
 
 LOADS_IN_S, ADDS_S = 3.0, 1.0
+#: The local cluster's.
+CLASS = "local-path"
 
 
 @dataclass(frozen=True)
@@ -37,7 +41,9 @@ class Environment:
     def __init__(self, sandbox: Sandbox, name: str) -> None:
         self.name, self.config = name, config_of(name)
         self.stack: Stack = sandbox.stack(name)
-        (self.stack.project / "policies").symlink_to(CHECKOUT / "policies")
+        shutil.copytree(
+            CHECKOUT / "policies", self.stack.project / "policies", ignore=shutil.ignore_patterns("__pycache__")
+        )
         self.config["valkey:kubernetes"] = {"context": CONTEXT, "namespace": sandbox.namespace}
 
     def declare(self, config: Config) -> None:
@@ -46,6 +52,13 @@ class Environment:
         for key, value in config.items():
             if not key.startswith("valkey:"):
                 self.stack.run("config", "set", "--plaintext", key, value)
+
+    def approve(self, storage_class: str) -> None:
+        """Put a storage class among the approved ones, as a team does for its own clusters."""
+        profile = self.stack.project / "policies" / "profiles" / f"{self.name}.json"
+        rules = json.loads(profile.read_text())
+        rules["approved-storage-classes"]["classes"] = [storage_class]
+        profile.write_text(json.dumps(rules))
 
     def ci(self, step: str) -> Ran:
         """Run the command of the CI examples; both have the same."""
@@ -73,7 +86,7 @@ def light(config: Config) -> Config:
         place.pop("image", None)
         place.pop("agent", None)
         if "persistence" in place:
-            place["persistence"] = {**place["persistence"], "size": "64Mi"}
+            place["persistence"] = {**place["persistence"], "size": "64Mi", "storageClassName": CLASS}
     made["valkey:instances"] = {"sessions": {**instance, "resources": resources, "replicas": 1}}
     return made
 
@@ -92,6 +105,7 @@ def test_a_deployed_stack_that_is_changed_is_clean_under_its_own_profile(
     sandbox: Sandbox, kube: Kube, name: str
 ) -> None:
     environment = Environment(sandbox, name)
+    environment.approve(CLASS)
     deployed = light(environment.config)
     environment.declare(deployed)
     environment.stack.up(timeout_s=240)
