@@ -3,9 +3,9 @@
 import time
 
 from tests.e2e.harness.kube import Kube, eventually
-from valkeyctl.kube.labels import ROLE_LABEL
 
 STILL_S = 4
+ROLE = "valkeyctl/role"
 
 
 def at_rest(kube: Kube, namespace: str, *, timeout_s: float = 60) -> dict[str, str]:
@@ -15,7 +15,7 @@ def at_rest(kube: Kube, namespace: str, *, timeout_s: float = 60) -> dict[str, s
         before = kube.snapshot(namespace)
         time.sleep(STILL_S)
         pods = kube.items("pods", namespace, "app.kubernetes.io/name=valkey")
-        labelled = all(ROLE_LABEL in pod["metadata"]["labels"] for pod in pods)
+        labelled = all(ROLE in pod["metadata"]["labels"] for pod in pods)
         return before if labelled and kube.snapshot(namespace) == before else None
 
     return eventually("nobody writes anything any more", still, timeout_s=timeout_s)
