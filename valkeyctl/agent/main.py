@@ -141,6 +141,7 @@ class Agent:
 def main() -> None:
     """Run until SIGTERM: exit code 0. Exit code 1 when a part failed: the kubelet starts the agent again."""
     environment = read_environment(os.environ)
+    os.umask(0o077)
     log = Log(as_json=environment.json_log)
     threading.stack_size(512 << 10)
     agent = Agent(environment, log)

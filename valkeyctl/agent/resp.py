@@ -116,8 +116,11 @@ def connected(address: str, port: int, passwords: Iterable[bytes], timeout_s: fl
 
     Raises OSError, of which PermissionError says that it took none, and Nonsense.
     """
+    tried = tuple(passwords)
+    if not tried:
+        Link(address, port, timeout_s).close()  # whether anybody is there is to be told in any case
     refused = "no password is known"
-    for password in passwords:
+    for password in tried:
         link = Link(address, port, timeout_s)
         try:
             refusal = link.sign_in(password)

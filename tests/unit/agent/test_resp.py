@@ -101,6 +101,13 @@ def test_tells_when_no_password_is_taken(serve: Serve) -> None:
         connected("127.0.0.1", server.port, (), 5)
 
 
+def test_without_a_password_it_is_still_told_whether_anybody_is_there(serve: Serve) -> None:
+    server = serve(lambda _: b"+OK\r\n")
+    server.close()
+    with pytest.raises(ConnectionRefusedError):
+        connected("127.0.0.1", server.port, (), 5)
+
+
 def test_a_loading_server_can_be_asked(serve: Serve) -> None:
     """It can't check a password yet."""
     server = serve(lambda _: b"-LOADING server is loading\r\n")

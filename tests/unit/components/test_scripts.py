@@ -95,7 +95,7 @@ class Pod:
             with (self.folder / "agent.log").open("ab") as log:
                 command = [sys.executable, "-m", "valkeyctl.agent"]
                 self.agent = subprocess.Popen(command, cwd=CHECKOUT, env=self.environment, stdout=log, stderr=log)
-            _eventually((self.folder / "run" / "start" / "go").exists)
+            _eventually(self._agent_answers)
 
     def stop(self) -> None:
         if self.process:
@@ -115,6 +115,10 @@ class Pod:
         text = answer.read().decode().strip()
         connection.close()
         return answer.status, text
+
+    def _agent_answers(self) -> bool:
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", self.agent_port)) == 0
 
     def ready(self) -> bool:
         return self.probe("/ready")[0] == 200
@@ -273,7 +277,7 @@ def test_a_loading_server_is_live_and_not_ready(pod: Pod) -> None:
     client.save()
     pod.stop()
     # Loading is slowed down, and interrupted for clients often, so that it can be watched.
-    config = pod.folder / "config" / "valkey.conf"
+    config = pod.folder / "run" / "live.conf"
     slow = "key-load-delay 3000\nloading-process-events-interval-bytes 1024\n"
     config.write_text(f"{config.read_text()}{slow}")
     pod.start()
