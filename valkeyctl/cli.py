@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from valkeyctl.dataplane import Status
 from valkeyctl.dataplane.errors import ValkeyctlError
 from valkeyctl.kube.access import connect
 from valkeyctl.kube.forward import PORT_FORWARD
@@ -77,8 +78,9 @@ def _show(console: Console, one: Overview) -> None:
         line.append(f"  Valkey {one.server_version}")
     console.print(line)
     amiss = wrong(one.conditions)
-    if good := [condition.type for condition in one.conditions if condition not in amiss]:
-        console.print(Text(f"  in order: {', '.join(good)}", style="dim"))
+    if good := [condition for condition in one.conditions if condition not in amiss]:
+        holds = ", ".join(f"{'' if each.status is Status.TRUE else 'not '}{each.type}" for each in good)
+        console.print(Text(f"  in order: {holds}", style="dim"))
     if one.members:
         console.print(_table(one.members))
     for text, style in _remarks(one):

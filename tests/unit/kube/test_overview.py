@@ -130,7 +130,11 @@ def test_what_counts_as_wrong() -> None:
 
 
 def test_it_shows_the_architecture_and_what_is_in_order(api: Api, fake: FakeApi, tmp_path: Path) -> None:
-    conditions = [Condition("QuorumReachable", Status.TRUE, "Majority"), Condition("Ready", Status.FALSE, "NoPrimary")]
+    conditions = [
+        Condition("QuorumReachable", Status.TRUE, "Majority"),
+        Condition("PodsOutdated", Status.FALSE, "AllCurrent"),
+        Condition("Ready", Status.FALSE, "NoPrimary"),
+    ]
     write_status(api, "valkey", "cache", "acme/valkey/prod/cache", InstanceStatus("Degraded", conditions))
     fake.objects["/api/v1/namespaces/valkey/configmaps/cache-status"]["metadata"]["labels"][
         "app.kubernetes.io/component"
@@ -140,7 +144,7 @@ def test_it_shows_the_architecture_and_what_is_in_order(api: Api, fake: FakeApi,
     ] = "cache"
     done = run(fake, tmp_path, "-n", "valkey", "--transport", "direct")
     assert "valkey/cache  Degraded  failover" in done.output
-    assert "in order: QuorumReachable" in done.output
+    assert "in order: QuorumReachable, not PodsOutdated" in done.output
     assert "Ready is False (NoPrimary)" in done.output
     # What it can't ask it doesn't make up.
     assert "can't look at the architecture failover" in done.output
