@@ -13,16 +13,28 @@ from tests.e2e.harness import probe
 from tests.e2e.harness.environment import environment
 from tests.e2e.harness.kube import Kube
 
-KINDS = ("secrets", "configmaps", "services", "networkpolicies", "poddisruptionbudgets", "statefulsets")
+KINDS = {
+    "secrets": ("v1", "Secret"),
+    "configmaps": ("v1", "ConfigMap"),
+    "serviceaccounts": ("v1", "ServiceAccount"),
+    "roles": ("rbac.authorization.k8s.io/v1", "Role"),
+    "rolebindings": ("rbac.authorization.k8s.io/v1", "RoleBinding"),
+    "services": ("v1", "Service"),
+    "networkpolicies": ("networking.k8s.io/v1", "NetworkPolicy"),
+    "poddisruptionbudgets": ("policy/v1", "PodDisruptionBudget"),
+    "statefulsets": ("apps/v1", "StatefulSet"),
+}
+#: Without them the agents beside the servers heal nothing: this cluster is formed by hand.
+_OF_THE_LIFECYCLE = ("status", "declared")
 _GIVEN = ("uid", "resourceVersion", "creationTimestamp", "managedFields", "generation", "ownerReferences", "namespace")
 
 
 def manifests(kube: Kube, namespace: str, instance: str) -> list[dict[str, Any]]:
     """The objects of an instance as a person would have them in files."""
     found: list[dict[str, Any]] = []
-    for kind in KINDS:
+    for kind in KINDS:  # in the order in which they are applied
         for item in kube.items(kind, namespace, f"app.kubernetes.io/instance={instance}"):
-            if item["metadata"]["name"] == f"{instance}-status":
+            if item["metadata"]["name"] in {f"{instance}-{word}" for word in _OF_THE_LIFECYCLE}:
                 continue
             clean = {key: value for key, value in item.items() if key != "status"}
             clean["metadata"] = {key: value for key, value in item["metadata"].items() if key not in _GIVEN}
@@ -30,7 +42,7 @@ def manifests(kube: Kube, namespace: str, instance: str) -> list[dict[str, Any]]
                 for key in ("clusterIP", "clusterIPs"):
                     if item["spec"].get("clusterIP") != "None":
                         clean["spec"].pop(key, None)
-            found.append({**clean, **_kind(kind)})
+            found.append({**clean, "apiVersion": KINDS[kind][0], "kind": KINDS[kind][1]})
     return found
 
 
@@ -38,10 +50,11 @@ def make(
     kube: Kube, namespace: str, instance: str, objects: list[dict[str, Any]], *, shards: int, replicas: int
 ) -> float:
     """From nothing to Ready by hand; returns the seconds. The namespace exists before, in favour of the peer."""
+    for subject in (one for item in objects for one in item.get("subjects", [])):
+        subject["namespace"] = namespace
+    items = json.dumps({"kind": "List", "apiVersion": "v1", "items": objects})
     started = time.monotonic()
-    _kubectl(
-        "apply", "-n", namespace, "-f", "-", stdin=json.dumps({"kind": "List", "apiVersion": "v1", "items": objects})
-    )
+    _kubectl("apply", "--server-side", "-n", namespace, "-f", "-", stdin=items)
     # Each StatefulSet has made its Pods a moment later; waiting for none at all would end at once.
     pods = shards * (replicas + 1)
     while len(kube.items("pods", namespace, f"app.kubernetes.io/instance={instance}")) < pods:
@@ -88,17 +101,6 @@ def make(
 def _left(started: float) -> None:
     if time.monotonic() - started > 120:
         raise TimeoutError("the cluster made by hand is not Ready after two minutes")
-
-
-def _kind(plural: str) -> dict[str, str]:
-    return {
-        "secrets": {"apiVersion": "v1", "kind": "Secret"},
-        "configmaps": {"apiVersion": "v1", "kind": "ConfigMap"},
-        "services": {"apiVersion": "v1", "kind": "Service"},
-        "networkpolicies": {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy"},
-        "poddisruptionbudgets": {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget"},
-        "statefulsets": {"apiVersion": "apps/v1", "kind": "StatefulSet"},
-    }[plural]
 
 
 def _kubectl(*arguments: str, stdin: str | None = None) -> None:
