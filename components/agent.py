@@ -23,7 +23,9 @@ BUNDLE_DIR = "/opt/agent"
 TOKEN_DIR = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - a folder, no secret
 #: The kubelet renews the token long before; Kubernetes' own value.
 TOKEN_LIFE_S = 3607
-_CODE, _TOKEN = "agent", "agent-api"
+#: Where an agent sees that something is declared; what it is, it asks the API server.
+DECLARED_DIR = "/etc/valkey-declared"
+_CODE, _DECLARED, _TOKEN = "agent", "declared", "agent-api"
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,7 @@ def agent_container(agent: PodAgent) -> ContainerArgsDict:
             # What a stopped server left there says how far its data goes.
             {"name": DATA_VOLUME, "mount_path": DATA_DIR, "read_only": True},
             {"name": _CODE, "mount_path": BUNDLE_DIR, "read_only": True},
+            {"name": _DECLARED, "mount_path": DECLARED_DIR, "read_only": True},
             {"name": _TOKEN, "mount_path": TOKEN_DIR, "read_only": True},
         ],
     }
@@ -96,9 +99,13 @@ def ask(path: str) -> HTTPGetActionArgsDict:
 
 
 def agent_volumes(names: Names) -> list[VolumeArgsDict]:
-    """The agent's code, and its account's credentials (which Kubernetes would else mount into every container)."""
+    """The agent's code, and its account's credentials (which Kubernetes would else mount into every container).
+
+    What is declared may come later than the first Pods.
+    """
     return [
         {"name": _CODE, "config_map": {"name": names.agent}},
+        {"name": _DECLARED, "config_map": {"name": names.declared, "optional": True}},
         {
             "name": _TOKEN,
             "projected": {

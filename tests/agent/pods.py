@@ -104,6 +104,8 @@ class Pod:
             "VALKEY_CONFIG_DIR": str(self.folder / "config"),
             "VALKEY_SECRET": str(self.folder / "password"),
             "VALKEY_DATA": str(self.folder / "data"),
+            # Declared: the parts that need the API server start as soon as they may.
+            "VALKEY_DECLARED": str(self.folder),
             "VALKEY_RUN": str(self.folder / "run"),
             "VALKEY_SERVER": str(binary(self.line)),
         }

@@ -18,7 +18,8 @@ class Environment:
     `pod`, `namespace`, `instance` are names in Kubernetes, `address` is the Pod's IP, and `host` the DNS name that its
     server announces. The ports are the same on all members. `config` is the folder of the mounted ConfigMap, `secret`
     the mounted password file, `data` the server's folder, and `run` the folder on a memory volume that agent and server
-    share.
+    share. `declared` is there from the start where the instance was declared before this Pod was made; what it says is
+    read from the API server.
     """
 
     pod: str
@@ -34,6 +35,7 @@ class Environment:
     config: Path = Path("/etc/valkey")
     secret: Path = Path("/etc/valkey-secret/password")
     data: Path = Path("/data")
+    declared: Path = Path("/etc/valkey-declared/declared.json")
     run: Path = Path("/run/valkey")
 
     @cached_property
@@ -86,5 +88,6 @@ def read_environment(variables: Mapping[str, str]) -> Environment:
         config=Path(variables.get("VALKEY_CONFIG_DIR", "/etc/valkey")),
         secret=Path(variables.get("VALKEY_SECRET", "/etc/valkey-secret/password")),
         data=Path(variables.get("VALKEY_DATA", "/data")),
+        declared=Path(variables.get("VALKEY_DECLARED", "/etc/valkey-declared/declared.json")),
         run=Path(variables.get("VALKEY_RUN", "/run/valkey")),
     )

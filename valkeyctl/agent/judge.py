@@ -19,6 +19,8 @@ OFF_S = 1.0
 """So long something has to be off before anybody acts: what servers settle among themselves they settle sooner."""
 TURN_S = 0.5
 """The members try one after the other, so that they don't all ask the API server at once."""
+LATEST_TURN, ORDINAL_APART = 10, 4
+"""For members that know nobody, as all do that came back without their disks: the turns of those far from the first."""
 SHORTEST_S, LONGEST_S = 5.0, 60.0
 """How long a try that changed nothing is not repeated: it doubles from try to try, until the view changes."""
 
@@ -37,7 +39,9 @@ class Judgement:
     role: Role | None = None
 
     def rank(self, member: Member) -> int:
-        """How many members that seem alive come before this one."""
+        """How many members that seem alive come before this one; where it knows nobody, by its own place alone."""
+        if not self.alive - {member}:
+            return min(LATEST_TURN, member.shard + ORDINAL_APART * member.ordinal)
         return sum(1 for other in self.alive if other < member)
 
 

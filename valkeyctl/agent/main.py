@@ -32,6 +32,10 @@ from valkeyctl.agent.web import Web, probe
 
 HELD_S = 1.0
 """A start that is held for so long needs addresses from the API server: then its libraries are imported too."""
+UNDECLARED_S = 20.0
+"""An instance that is being made has nothing declared yet: `up` forms it, and needs the processor's time meanwhile."""
+SETTINGS_LATER_S = 10.0
+"""The settings that the server starts with are fresh; who heals comes first."""
 PART_BEAT_S = 120.0
 END_S = 2.0
 """How long the parts have to end in: a Lease is given back in that time."""
@@ -45,6 +49,7 @@ class Agent:
         """Raises OSError when the port or the shared volume can't be used."""
         self.environment = environment
         self.log = log
+        self.since = time.monotonic()
         self.threads = Threads(log)
         self.files = files = Leftovers(environment)
         self.watch = Watch(environment.address, environment.client_port, files.passwords, log)
@@ -71,8 +76,7 @@ class Agent:
         start("handover", 30.0, lambda beat: self.handover.run(stopping, beat))
 
     def start_parts(self) -> None:
-        """Import what is heavy, and start what needs it."""
-        from valkeyctl.agent.config_sync import ConfigSync  # noqa: PLC0415 - imported when the server runs
+        """Import what is heavy, and start what needs it; takes its time."""
         from valkeyctl.agent.leader import Leader  # noqa: PLC0415
 
         runtime = Runtime(
@@ -84,14 +88,24 @@ class Agent:
             password=lambda: self.files.passwords()[0],
             beat=self.threads.beat,
         )
-        parts: dict[str, Part] = {"leader": Leader(runtime), "config": ConfigSync(runtime)}
-        for name, part in parts.items():
-            self.threads.start(name, PART_BEAT_S, lambda _beat, run=part.run: run())
+        leader: Part = Leader(runtime)
+        self.threads.start("leader", PART_BEAT_S, lambda _beat: leader.run())
+        if self.threads.stopping.wait(SETTINGS_LATER_S):
+            return
+        from valkeyctl.agent.config_sync import ConfigSync  # noqa: PLC0415 - imported last
+
+        settings: Part = ConfigSync(runtime)
+        self.threads.start("config", PART_BEAT_S, lambda _beat: settings.run())
 
     def parts_are_due(self) -> bool:
         """Whether the server doesn't have to wait for what is heavy any more, or waits for what only that can do."""
-        since = self.gate.holding_since
-        return self.watch.state.serving or (since is not None and time.monotonic() - since > HELD_S)
+        since, now = self.gate.holding_since, time.monotonic()
+        return are_due(
+            serving=self.watch.state.serving,
+            held_s=0.0 if since is None else now - since,
+            declared=self.environment.declared.exists(),
+            up_s=now - self.since,
+        )
 
     def _read_table(self, state: ServerState) -> None:
         if state.serving:
@@ -136,6 +150,13 @@ class Agent:
             return http.response(503, f"there is nothing to tell: {error}\n".encode())
         self.gate.promise(own, theirs)
         return self.letters.answer(theirs.member, nonce, own)
+
+
+def are_due(*, serving: bool, held_s: float, declared: bool, up_s: float) -> bool:
+    """Whether to import what is heavy: at once where a start is held, else when the server serves and an agent may have
+    something to do. `held_s` since when a start is held, `up_s` since when the agent runs, both in seconds.
+    """
+    return held_s > HELD_S or (serving and (declared or up_s > UNDECLARED_S))
 
 
 def main() -> None:

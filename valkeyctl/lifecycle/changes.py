@@ -6,12 +6,14 @@ Pure: the old inputs, the new ones, and what the status ConfigMap last told.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from valkeyctl.dataplane import Layout, describe_layout, planned_layout
 from valkeyctl.dataplane.errors import InvalidSlots, ValkeyctlError
-from valkeyctl.kube.status import InstanceStatus
 from valkeyctl.lifecycle.props import Props, is_unknown, layout_of
+
+if TYPE_CHECKING:
+    from valkeyctl.kube.status import InstanceStatus
 
 #: What a change of is an update that has something to do.
 DECLARED_KEYS = (
