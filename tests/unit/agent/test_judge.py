@@ -112,6 +112,13 @@ def test_who_seems_alive_gives_the_turns() -> None:
     assert [found.rank(member) for member in (S00, S01, S10)] == [0, 1, 2]
 
 
+def test_members_that_know_nobody_have_turns_of_their_own() -> None:
+    turns = {member: Judgement(alive=frozenset({member})).rank(member) for member in (S00, S01, S10)}
+    assert turns == {S00: 0, S10: 1, S01: 4}
+    far = Member(100, 5)
+    assert Judgement(alive=frozenset({far})).rank(far) == 10
+
+
 @pytest.mark.parametrize("told", [state(phase=Phase.DOWN), state(nodes=""), state(nodes="nonsense"), state(NODES[:50])])
 def test_a_server_that_does_not_tell_is_not_judged(told: ServerState) -> None:
     assert judge(ENVIRONMENT, told) == Judgement()

@@ -90,6 +90,7 @@ def test_may_write_to_one_volume_alone() -> None:
         "/run/valkey": True,
         "/data": False,
         "/opt/agent": False,
+        "/etc/valkey-declared": False,
         CREDENTIALS: False,
     }
     shared = {mount["mountPath"]: mount["name"] for mount in server()["volumeMounts"]}
