@@ -13,6 +13,9 @@ from tests.e2e.platform.platform import local
 
 pytestmark = pytest.mark.usefixtures("repaired")
 OUTAGE_S = 60
+NODE_TIMEOUT_MS = 5000
+#: Acknowledged by a primary, and not yet sent to its replica when its node lost power: what is in flight.
+IN_FLIGHT = 5
 
 
 def test_nothing_stops_serving_while_the_api_server_is_away(
@@ -29,7 +32,7 @@ def test_nothing_stops_serving_while_the_api_server_is_away(
         assert healed.code == 0, healed.err
         eventually("Pods can be spoken to", lambda: _answers(kube, stack.namespace), timeout_s=60)
     assert record.acknowledged
-    assert record.gap_ms < 1000, record
+    assert record.gap_ms < NODE_TIMEOUT_MS, record
     assert client.lost(INSTANCE, list(record.acknowledged)) == []
 
     # What is broken now is healed: the agents have outlived it.
@@ -41,6 +44,34 @@ def test_nothing_stops_serving_while_the_api_server_is_away(
         for status in pod["status"]["containerStatuses"]
     ]
     assert set(restarts) == {0}
+
+
+def test_a_node_loses_power_under_a_writer_and_comes_back(
+    sandbox: Sandbox, form: Callable[..., Stack], kube: Kube
+) -> None:
+    stack = form()
+    client = sandbox.client(stack)
+    nodes = probe.assert_ready(kube, stack.namespace, INSTANCE)
+    written = client.write(INSTANCE, 1000)
+    places = {pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in kube.items("pods", stack.namespace)}
+    # One with a primary on it, and without the writer.
+    primaries = [pod for pod, node in nodes.items() if node.is_primary]
+    lost = next(places[pod] for pod in primaries if places[pod] != places["client"])
+    with client.writing(INSTANCE) as record:
+        time.sleep(2)
+        killed = local("node", "kill", lost.removeprefix("node"))
+        assert killed.code == 0, killed.err
+        time.sleep(25)
+    # Its agents are gone with it, so that the servers elect by themselves, after their timeout.
+    assert record.gap_ms < 20_000, record
+    missing = client.lost(INSTANCE, list(record.acknowledged))
+    assert len(missing) <= IN_FLIGHT * sum(1 for pod in primaries if places[pod] == lost), (missing, record)
+    assert client.lost(INSTANCE, written) == []
+
+    started = local("node", "start", lost.removeprefix("node"))
+    assert started.code == 0, started.err
+    eventually("it is Ready by itself", lambda: not _faults(kube, stack.namespace), timeout_s=120)
+    assert client.lost(INSTANCE, written) == []
 
 
 def _answers(kube: Kube, namespace: str) -> bool:
