@@ -23,7 +23,7 @@ def test_tests_of_a_group_run_on_one_worker(tmp_path: Path) -> None:
         env={name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         check=False,
     )
     workers = [line.split("]")[0] for line in done.stdout.splitlines() if "PASSED" in line]
