@@ -36,14 +36,14 @@ class Stage:
 
 
 STAGES = (
-    Stage("unit", "tests/unit", 10 * 60, ("-n", "2")),
-    Stage("dataplane", "tests/dataplane", 15 * 60, ("-n", "2", "--dist", "worksteal")),
+    Stage("unit", "tests/unit", 20 * 60, ("-n", "2")),
+    Stage("dataplane", "tests/dataplane", 20 * 60, ("-n", "2", "--dist", "worksteal")),
     # Six servers and six agents a test: two tests at once would measure one another.
-    Stage("agent", "tests/agent", 15 * 60, ("-n", "0")),
+    Stage("agent", "tests/agent", 20 * 60, ("-n", "0")),
     # End-to-end tests partly wait for others; three of them keep two cores busy. Groups share a fixture's instance.
     Stage("e2e", "tests/e2e", 55 * 60, ("-n", "3", "--dist", "loadgroup"), needs_platform=True),
     # Faults of nodes disturb whoever runs beside them, so these have the local cluster for themselves.
-    Stage("platform", "tests/e2e/platform", 15 * 60, ("-p", "no:xdist"), needs_platform=True),
+    Stage("platform", "tests/e2e/platform", 20 * 60, ("-p", "no:xdist"), needs_platform=True),
 )
 
 
