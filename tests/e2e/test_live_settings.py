@@ -92,7 +92,8 @@ def test_a_setting_that_a_start_needs_marks_the_pods_outdated(sandbox: Sandbox, 
     seen = stack.run("preview", "--diff").output
     assert "restart" in seen
     assert "tcp-backlog" in seen
-    stack.run("up", "--yes", expect=None)
+    done = stack.up()
+    assert "still run the former template" in done.output
     assert current_revisions(kube, sandbox.namespace) != revisions
 
 
