@@ -10,6 +10,7 @@ from tests.e2e.harness import probe
 from tests.e2e.harness.kube import Kube, eventually
 from tests.e2e.harness.processes import all_processes, command_line, session_of
 from tests.e2e.harness.program import PROVIDER, Running, Stack
+from tests.e2e.harness.quota import allow_pods
 from tests.e2e.harness.sandbox import INSTANCE, Sandbox, small, unattended
 
 # Moments of an `up` from nothing, in their order: a mark as a pattern, and which of those that fit.
@@ -116,7 +117,7 @@ def test_killed_while_it_heals_a_cluster_with_data(sandbox: Sandbox, kube: Kube,
 def test_converge_of_a_killed_pulumi_stops(sandbox: Sandbox, kube: Kube) -> None:
     # With one Pod that cannot exist the converge would wait for its whole deadline, beside the next `up`.
     kube.create_namespace(sandbox.namespace)
-    kube.create("resourcequotas", sandbox.namespace, {"metadata": {"name": "few"}, "spec": {"hard": {"pods": "5"}}})
+    allow_pods(kube, sandbox.namespace, 5)
     stack = sandbox.stack(config=small())
     running = stack.start("up", "--yes", "--skip-preview")
     running.until(_nth(r"start create Topology", 1))

@@ -4,14 +4,14 @@ import re
 
 from tests.e2e.harness import probe
 from tests.e2e.harness.kube import Kube, eventually
+from tests.e2e.harness.quota import allow_pods, lift
 from tests.e2e.harness.sandbox import INSTANCE, Sandbox
 
 
 def test_the_second_says_who_holds_it(sandbox: Sandbox, kube: Kube) -> None:
     # A quota keeps the last Pod away, so that the first `up` stays at its converge until it is lifted.
     kube.create_namespace(sandbox.namespace)
-    quota = {"metadata": {"name": "few"}, "spec": {"hard": {"pods": "5"}}}
-    kube.create("resourcequotas", sandbox.namespace, quota)
+    allow_pods(kube, sandbox.namespace, 5)
     first, second = sandbox.stack("same"), sandbox.stack("same")
     working = first.start("up", "--yes", "--skip-preview")
     working.until(lambda mark: mark.startswith("start create Topology"))
@@ -24,7 +24,7 @@ def test_the_second_says_who_holds_it(sandbox: Sandbox, kube: Kube) -> None:
     assert "Traceback" not in refused.output
     assert _holder(kube, sandbox.namespace) == holder
 
-    kube.delete("resourcequotas", sandbox.namespace, "few")
+    lift(kube, sandbox.namespace)
     first.finish(working)
     probe.assert_ready(kube, sandbox.namespace, INSTANCE)
     # Now that nobody works on it, the second finds everything done.

@@ -4,6 +4,7 @@ import json
 
 from tests.e2e.harness import probe
 from tests.e2e.harness.kube import Kube, eventually
+from tests.e2e.harness.quota import allow_pods, lift
 from tests.e2e.harness.sandbox import INSTANCE, Sandbox, small, tiny
 
 DEADLINE_S = 15
@@ -48,8 +49,7 @@ def test_up_ends_at_its_deadline_and_names_pod_and_reason(sandbox: Sandbox, kube
 def test_one_pod_too_many_leaves_the_rest_formed(sandbox: Sandbox, kube: Kube) -> None:
     # Five of six Pods may exist: what can be formed is formed, and the missing one is named.
     kube.create_namespace(sandbox.namespace)
-    quota = {"metadata": {"name": "few"}, "spec": {"hard": {"pods": "5"}}}
-    kube.create("resourcequotas", sandbox.namespace, quota)
+    allow_pods(kube, sandbox.namespace, 5)
     stack = sandbox.stack(config=small(timeoutSeconds=DEADLINE_S))
     failed = stack.up(expect=-1)
     nodes = probe.ask(kube, sandbox.namespace, INSTANCE)
@@ -64,6 +64,6 @@ def test_one_pod_too_many_leaves_the_rest_formed(sandbox: Sandbox, kube: Kube) -
 
     eventually("the five that exist serve", serves, timeout_s=15)
     assert probe.spread(probe.ask(kube, sandbox.namespace, INSTANCE)) == [5461, 5461, 5462]
-    kube.delete("resourcequotas", sandbox.namespace, "few")
+    lift(kube, sandbox.namespace)
     stack.up()
     probe.assert_ready(kube, sandbox.namespace, INSTANCE)
