@@ -181,6 +181,9 @@ class Kube:
             f"{kind}/{item['metadata']['name']}": item["metadata"]["resourceVersion"]
             for kind in kinds
             for item in self.items(kind, namespace)
+            # Controllers put these into every new namespace, a moment later.
+            if (kind, item["metadata"]["name"])
+            not in (("configmaps", "kube-root-ca.crt"), ("serviceaccounts", "default"))
         }
 
     @staticmethod
