@@ -41,6 +41,9 @@ class Declared:
 class InstanceStatus:
     """What was last seen. `formed`: the instance was Ready once. `failure`: why the last converge ended, if badly.
 
+    `finished`: an `up` has come to its good end, so that Pulumi's state has the topology; an instance may be formed
+    without it, where agents went on with what a killed `up` began.
+
     `observer`: who saw it, "up of acme/valkey/prod" or "agent sessions-s0-0".
     """
 
@@ -52,6 +55,7 @@ class InstanceStatus:
     done: Sequence[str] = ()
     failure: str = ""
     formed: bool = False
+    finished: bool = False
     destroying: bool = False
     declared: Declared | None = None
     observed_at: str = ""
@@ -81,7 +85,9 @@ def write_seen(api: Api, namespace: str, instance: str, status: InstanceStatus) 
     What is `up`'s to say stays as it is: what is declared, and that the instance goes. That it was formed is said and
     never taken back. Errors: those of the API; ApiNotFound where there is no status.
     """
-    seen = {key: value for key, value in render_status(status).items() if key not in ("declared", "destroying")}
+    seen = {
+        key: value for key, value in render_status(status).items() if key not in ("declared", "destroying", "finished")
+    }
     if not status.formed:
         seen.pop("formed")
     api.merge(path_of("v1", "configmaps", namespace, status_name(instance)), {"data": seen})
@@ -127,6 +133,7 @@ def render_status(status: InstanceStatus) -> dict[str, str | None]:
         "done": _json(list(status.done)[-_DONE_KEPT:]),
         "failure": status.failure or None,
         "formed": "true" if status.formed else None,
+        "finished": "true" if status.finished else None,
         "destroying": "true" if status.destroying else None,
         "declared": None if declared is None else _json(_declared(declared)),
         "observedAt": status.observed_at or _now(),
@@ -150,6 +157,7 @@ def parse_status(known: Object) -> InstanceStatus:
         done=tuple(_loaded(data, "done", [])),
         failure=data.get("failure", ""),
         formed=data.get("formed") == "true",
+        finished=data.get("finished") == "true",
         destroying=data.get("destroying") == "true",
         declared=None
         if declared is None

@@ -30,8 +30,11 @@ class ShardFacts:
 
 
 def decides_status(status: InstanceStatus | None) -> bool:
-    """Whether the status alone lets the shard go: the instance is being destroyed, or never was Ready. Pure."""
-    return status is None or status.destroying or not status.formed
+    """Whether the status alone lets the shard go: the instance is being destroyed, or no `up` of it ever ended. Pure.
+
+    Then Pulumi doesn't know the topology, whose deletion would say that the instance goes.
+    """
+    return status is None or status.destroying or not status.finished
 
 
 def objection(shard: int, facts: ShardFacts) -> str:

@@ -60,6 +60,7 @@ def run(
     place = declaration.place
     engine.require()
     before = read_status(api_of(place), place.namespace, place.instance)
+    finished = formed or bool(before and before.finished)
     formed = formed or bool(before and before.formed)
     session = open_session(declaration, formed=formed, patience_s=PATIENCE_S)
     with hold(
@@ -72,7 +73,7 @@ def run(
         may_go_on=engine.require,
     ) as lease:
         work = _Work(session, engine, lease, tell, InstanceStatus(str(Phase.INITIALIZING)), deadline)
-        work.begin(before)
+        work.begin(before, finished=finished)
         try:
             work.tell_agents(formed=formed)
             view = converge(
@@ -113,7 +114,7 @@ class _Work:
 
     # --- before and during -------------------------------------------------------------------------------------------
 
-    def begin(self, before: InstanceStatus | None) -> None:
+    def begin(self, before: InstanceStatus | None, *, finished: bool) -> None:
         """Says that the work begins. What was true of the instance before stays until it is known better."""
         formed = self.session.spec.formed
         phase = before.phase if before and formed and before.phase else str(Phase.INITIALIZING)
@@ -124,6 +125,7 @@ class _Work:
             primaries=before.primaries if before else {},
             server_version=before.server_version if before else "",
             formed=formed,
+            finished=finished,
             declared=declared(self.session.declaration),
             observer=f"up of {self.session.place.owner}",
         )
@@ -192,6 +194,7 @@ class _Work:
         found = report(self.session.spec, view)
         facts = self._facts()
         self._record(found, facts, formed=True)
+        self.status = replace(self.status, finished=True)
         self._write()
         if not self.session.spec.formed:
             self.tell_agents(formed=True)

@@ -61,9 +61,10 @@ def test_a_node_loses_power_under_a_writer_and_comes_back(
         time.sleep(2)
         killed = local("node", "kill", lost.removeprefix("node"))
         assert killed.code == 0, killed.err
-        time.sleep(25)
-    # Its agents are gone with it, so that the servers elect by themselves, after their timeout.
-    assert record.gap_ms < 20_000, record
+        time.sleep(60)
+    # Its agents are gone with it, so that the servers elect by themselves, after their timeout. The client then still
+    # asks the ones that are silent, one after the other, and waits for each.
+    assert record.gap_ms < 60_000, record
     missing = client.lost(INSTANCE, list(record.acknowledged))
     assert len(missing) <= IN_FLIGHT * sum(1 for pod in primaries if places[pod] == lost), (missing, record)
     assert client.lost(INSTANCE, written) == []

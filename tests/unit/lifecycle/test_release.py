@@ -37,11 +37,12 @@ def node(member: Member, slots: str) -> NodeView:
     [
         (None, True),
         (InstanceStatus("Failed"), True),
-        (InstanceStatus("Ready", formed=True, destroying=True), True),
-        (InstanceStatus("Ready", formed=True), False),
-        (InstanceStatus("Unreachable", formed=True), False),
+        (InstanceStatus("Ready", formed=True, finished=True, destroying=True), True),
+        (InstanceStatus("Ready", formed=True, finished=True), False),
+        (InstanceStatus("Ready", formed=True), True),
+        (InstanceStatus("Unreachable", formed=True, finished=True), False),
     ],
-    ids=["never heard of", "never Ready", "being destroyed", "Ready", "once Ready"],
+    ids=["never heard of", "never Ready", "being destroyed", "Ready", "formed by agents alone", "once Ready"],
 )
 def test_what_the_status_alone_decides(status: InstanceStatus | None, decides: bool) -> None:  # noqa: FBT001
     assert decides_status(status) is decides
@@ -73,7 +74,7 @@ def place(fake: FakeApi) -> Place:
 
 
 def formed(fake: FakeApi, **data: str) -> None:
-    fake.put(STATUS, owned("o", data={"phase": "Ready", "formed": "true", **data}))
+    fake.put(STATUS, owned("o", data={"phase": "Ready", "formed": "true", "finished": "true", **data}))
 
 
 def test_a_silent_shard_of_a_formed_instance_is_kept_with_the_way_out(fake: FakeApi) -> None:
