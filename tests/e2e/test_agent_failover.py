@@ -68,9 +68,7 @@ def watched(sandbox: Sandbox, kube: Kube) -> Callable[..., Watched]:
     return make
 
 
-@pytest.mark.parametrize(
-    "snapshots", [False, True], ids=["without a disk", "with snapshots older than the last writes"]
-)
+@pytest.mark.parametrize("config", [{}, SNAPSHOTS], ids=["without a disk", "with snapshots older than the last writes"])
 @pytest.mark.parametrize("wait", [0, 1], ids=["acknowledged", "confirmed by a replica"])
 def test_a_killed_primary_is_not_believed_when_it_comes_back(
     watched: Callable[..., Watched], config: dict[str, object], wait: int
