@@ -5,14 +5,15 @@ How long writes stop is measured in `bench/`; here it is only bounded loosely.
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import pytest
 
-from tests.e2e.harness import inside, probe
+from tests.e2e.harness import inside
+from tests.e2e.harness.breakable import Breakable
 from tests.e2e.harness.client import Client
-from tests.e2e.harness.inside import AGENT, SERVER
+from tests.e2e.harness.inside import AGENT
 from tests.e2e.harness.kube import Kube, eventually
-from tests.e2e.harness.program import Stack
 from tests.e2e.harness.sandbox import INSTANCE, Sandbox, small
 
 #: Writes that a primary had acknowledged and not yet sent when it was killed: what is in flight, at one each 5 ms.
@@ -22,39 +23,15 @@ NODE_TIMEOUT_MS = 2000
 SNAPSHOTS = {"config": {"appendonly": "no", "save": "1 1"}, "persistence": {"size": "64Mi"}}
 
 
-class Watched:
+@dataclass(frozen=True)
+class Watched(Breakable):
     """A cluster with a client, whose members are killed."""
 
-    def __init__(self, sandbox: Sandbox, kube: Kube, stack: Stack, client: Client) -> None:
-        self.namespace, self.kube, self.stack, self.client = sandbox.namespace, kube, stack, client
-
-    def nodes(self) -> dict[str, probe.Node]:
-        return probe.ask(self.kube, self.namespace, INSTANCE)
-
-    def primaries(self) -> list[str]:
-        nodes = self.nodes()
-        return [probe.primary_of(nodes, shard).pod for shard in range(3)]
-
-    def kill(self, *pods: str) -> None:
-        processes = [inside.one(self.namespace, pod, SERVER) for pod in pods]
-        for process in processes:
-            process.kill()
+    client: Client
 
     def healed(self) -> None:
         """The instance becomes Ready by itself, on every node, and the API server calls all its Pods ready."""
-
-        def ready() -> bool:
-            try:
-                return not probe.faults(self.nodes(), INSTANCE, 3, 1) and self._pods_ready()
-            except probe.SilentError:
-                return False
-
-        eventually("the instance is Ready by itself", ready, timeout_s=HEALED_S)
-
-    def _pods_ready(self) -> bool:
-        pods = self.kube.items("pods", self.namespace, f"app.kubernetes.io/instance={INSTANCE}")
-        conditions = [{c["type"]: c["status"] for c in pod["status"].get("conditions", [])} for pod in pods]
-        return len(pods) == 6 and all(condition.get("Ready") == "True" for condition in conditions)
+        eventually("the instance is Ready by itself", self.whole, timeout_s=HEALED_S)
 
 
 @pytest.fixture
@@ -63,7 +40,7 @@ def watched(sandbox: Sandbox, kube: Kube) -> Callable[..., Watched]:
         settings = {"cluster-node-timeout": NODE_TIMEOUT_MS, **dict(config.pop("config", {}))}  # type: ignore[call-overload]
         stack = sandbox.stack(config=small(config=settings, **config))
         stack.up()
-        return Watched(sandbox, kube, stack, sandbox.client(stack))
+        return Watched(kube, sandbox.namespace, sandbox.client(stack))
 
     return make
 
@@ -77,7 +54,7 @@ def test_a_killed_primary_is_not_believed_when_it_comes_back(
     before = cluster.client.write(INSTANCE, 1000)
     with cluster.client.writing(INSTANCE, wait=wait) as record:
         time.sleep(3)
-        cluster.kill(cluster.primaries()[0])
+        cluster.kill(cluster.primaries()[:1])
         time.sleep(8)
     lost = cluster.client.lost(INSTANCE, record.acknowledged)
     assert len(lost) <= (0 if wait else IN_FLIGHT), (lost, record)
@@ -94,7 +71,7 @@ def test_several_primaries_killed_at_once(watched: Callable[..., Watched], count
     before = cluster.client.write(INSTANCE, 1000)
     with cluster.client.writing(INSTANCE) as record:
         time.sleep(2)
-        cluster.kill(*cluster.primaries()[:count])
+        cluster.kill(cluster.primaries()[:count])
         time.sleep(10)
     cluster.healed()
     lost = cluster.client.lost(INSTANCE, record.acknowledged)
@@ -104,7 +81,7 @@ def test_several_primaries_killed_at_once(watched: Callable[..., Watched], count
 
 def test_all_servers_killed_at_once_serve_again(watched: Callable[..., Watched]) -> None:
     cluster = watched()
-    cluster.kill(*cluster.nodes())
+    cluster.kill(cluster.nodes())
     cluster.healed()
     written = cluster.client.write(INSTANCE, 300)
     assert cluster.client.lost(INSTANCE, written) == []
@@ -114,7 +91,7 @@ def test_all_servers_killed_at_once_keep_what_their_disks_hold(watched: Callable
     cluster = watched(persistence={"size": "64Mi"})
     before = {pod: node.node_id for pod, node in cluster.nodes().items()}
     written = cluster.client.write(INSTANCE, 1000)
-    cluster.kill(*cluster.nodes())
+    cluster.kill(cluster.nodes())
     cluster.healed()
     assert cluster.client.lost(INSTANCE, written) == []
     assert {pod: node.node_id for pod, node in cluster.nodes().items()} == before
@@ -125,7 +102,7 @@ def test_a_deleted_primary_hands_over_first(watched: Callable[..., Watched], ima
     cluster = watched(image=image)
     with cluster.client.writing(INSTANCE) as record:
         time.sleep(2)
-        cluster.kube.delete("pods", cluster.namespace, cluster.primaries()[1])
+        cluster.delete(cluster.primaries()[1:2])
         time.sleep(8)
     assert cluster.client.lost(INSTANCE, record.acknowledged) == []
     assert record.gap_ms < 3000, record
@@ -151,7 +128,7 @@ def test_a_frozen_agent_keeps_nobody_from_serving(watched: Callable[..., Watched
     with cluster.client.writing(INSTANCE) as record:
         time.sleep(5)
         # The primary whose agent is frozen dies, too: the others elect, as the server itself does it.
-        cluster.kill(first)
+        cluster.kill([first])
         time.sleep(10)
     assert record.gap_ms < NODE_TIMEOUT_MS + 6000, record
     assert len(cluster.client.lost(INSTANCE, record.acknowledged)) <= IN_FLIGHT
