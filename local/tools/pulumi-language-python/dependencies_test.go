@@ -93,7 +93,7 @@ func TestADamagedManifestIsNamed(t *testing.T) {
 
 func TestAbout(t *testing.T) {
 	client, _ := connect(t)
-	info := project(t, `case "$*" in *executable*) echo /x/python ;; *) echo "Python 3.11.7" ;; esac`)
+	info := project(t, "echo /x/python; echo 3.11.7")
 	about, err := client.About(context.Background(), &pulumirpc.AboutRequest{Info: info})
 	if err != nil || about.Executable != "/x/python" || about.Version != "3.11.7" {
 		t.Fatalf("got %v, %v", about, err)
