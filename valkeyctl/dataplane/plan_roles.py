@@ -60,6 +60,9 @@ def _retreat(k: Knowledge, shards: tuple[Shard, ...], shard: Shard, keep: int, f
         found.wait(first, f"shard {shard.index} has one primary that answers: it may be a member that goes")
         return
     if primary.member.ordinal < keep:
+        for node in shard.nodes:
+            if node.member.ordinal >= keep and node.slots:
+                found.wait(node.member, f"it hears that {primary.member} has taken over")
         return
     heirs = [node for node in shard.nodes if node.member.ordinal < keep and in_sync(node, primary)]
     best = min(heirs, key=lambda node: (lag_bytes(node, primary), node.member.ordinal), default=None)

@@ -30,12 +30,14 @@ from valkeyctl.lifecycle.session import Session
 
 Decide = Callable[[Spec, View], Plan]
 
-FACTS_S = 0.5
+FACTS_S = 1.0
 """How old what is known of the Pods may be while the data plane is at work."""
 OBSERVED_S = 30.0
 """How long the StatefulSets' controller may take to notice what was declared."""
 EVICT_S = 120.0
 """How long a disruption budget may keep a Pod from being evicted, all members being right."""
+TOLD_AFTER_S = 3.0
+"""A Pod counts as Ready some seconds after its server is in sync: that a budget waits for it needn't be told."""
 HANDOVER_S = 60.0
 _PAUSE_S = 0.1
 _LOOK_S = 0.25
@@ -179,13 +181,15 @@ class Rollout:
         budget alone refuses is no reason to wait: the plan has weighed all that it protects.
         """
         api, place = self.session.api, self.session.place
-        until = min(time.monotonic() + EVICT_S, self.hands.deadline)
+        began = time.monotonic()
+        until = min(began + EVICT_S, self.hands.deadline)
         while refusal := evict(api, place.namespace, fact.pod, uid=fact.uid):
             self.hands.may_go_on()
             if ours and f"disruption budget {place.instance} needs" in refusal:
                 delete_idle(api, place.namespace, fact.pod, uid=fact.uid)
                 return
-            self.hands.tell(f"{self.progress}{fact.pod} may not be evicted yet: {refusal}")
+            if time.monotonic() - began >= TOLD_AFTER_S:
+                self.hands.tell(f"{self.progress}{fact.pod} may not be evicted yet: {refusal}")
             if time.monotonic() >= until:
                 raise Blocked(
                     f"{fact.pod} couldn't be evicted for {EVICT_S:.0f} s: {refusal}",

@@ -173,7 +173,10 @@ def test_a_roll_that_was_stopped_goes_on(stage: Stage) -> None:
     assert set(stage.sets.revisions().values()) == {"r2"}
 
 
-def test_a_budget_is_waited_for_and_said(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_budget_is_waited_for_and_said(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(rollout, "TOLD_AFTER_S", 0.2)
     asked: list[str] = []
 
     def budget(path: str) -> str:
