@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from valkeyctl.dataplane import Member, Spec, View
 from valkeyctl.dataplane.knowledge import Knowledge
 from valkeyctl.dataplane.plan_handover import owner_of
 from valkeyctl.dataplane.shards import decide_shards
+from valkeyctl.dataplane.steps import HandOver
 from valkeyctl.kube.pods import PodFacts
 from valkeyctl.lifecycle.rolling import PodState
 
-_MOST_SHARDS = 8
+_MOST_LINES = 8
 
 
 def states(facts: Sequence[PodFacts], *, all_outdated: bool = False) -> Mapping[Member, PodState]:
@@ -29,7 +30,9 @@ def states(facts: Sequence[PodFacts], *, all_outdated: bool = False) -> Mapping[
 
 
 def forecast(spec: Spec, view: View, pods: Mapping[Member, PodState]) -> tuple[str, ...]:
-    """A line for each shard with Pods to replace, in the order in which a roll gets to them."""
+    """A line for each shard with Pods to replace, in the order in which a roll gets to them, and for each role that
+    moves to where it is declared in the end.
+    """
     k = Knowledge(spec, view)
     lines: list[str] = []
     idle = [str(m) for m, pod in pods.items() if pod.outdated and not pod.runs]
@@ -40,8 +43,17 @@ def forecast(spec: Spec, view: View, pods: Mapping[Member, PodState]) -> tuple[s
         if outdated:
             owner = owner_of(k, shard)
             lines.append(f"replace Pods of shard {shard.index}: {_order(spec, outdated, owner and owner.member)}")
-    rolled = lines[:_MOST_SHARDS]
-    return (*rolled, *([f"and those of {len(lines) - len(rolled)} more shards"] if len(lines) > len(rolled) else []))
+    lines += [] if lines else _moves(spec, k)
+    told = lines[:_MOST_LINES]
+    return (*told, *([f"and {len(lines) - len(told)} more of the kind"] if len(lines) > len(told) else []))
+
+
+def _moves(spec: Spec, k: Knowledge) -> Iterator[str]:
+    """The roles that are elsewhere than declared. After a roll they are placed anew, from wherever it left them."""
+    for shard in decide_shards(k):
+        owner, ordinal = owner_of(k, shard), spec.primaries.get(shard.index)
+        if owner is not None and ordinal is not None and owner.member.ordinal != ordinal:
+            yield HandOver(Member(shard.index, ordinal), owner.member).describe()
 
 
 def _order(spec: Spec, outdated: Sequence[Member], primary: Member | None) -> str:

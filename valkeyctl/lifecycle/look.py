@@ -8,6 +8,7 @@ from typing import Any
 
 from valkeyctl.dataplane import Condition, Done, Phase, Report, Status, Steps, describe_layout, observe, plan, report
 from valkeyctl.dataplane.errors import ValkeyctlError
+from valkeyctl.dataplane.steps import HandOver
 from valkeyctl.kube.access import Api
 from valkeyctl.kube.declared import DeclaredUnreadable, read_declared
 from valkeyctl.kube.pods import PodFacts, pod_conditions, pod_facts
@@ -21,7 +22,8 @@ ANSWER_TIMEOUT_S = 2.0
 
 @dataclass(frozen=True)
 class Seen:
-    """What a look found. `right`: Valkey and its Pods are as declared. `todo`: what an `up` would do, for people.
+    """What a look found. `right`: Valkey and its Pods are as declared. `todo`: what an `up` would do first, for people;
+    `rolling`: which roles it would move, and which Pods replace, in its order.
 
     `told_to_agents`: the agents in the Pods have been told the same declaration. `report` is None where not even the
     API server could be asked; `problem` then says why.
@@ -32,6 +34,7 @@ class Seen:
     told_to_agents: bool = False
     report: Report | None = None
     problem: str = ""
+    rolling: tuple[str, ...] = ()
     outputs: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
@@ -50,13 +53,14 @@ def look(declaration: Declaration, *, formed: bool = False, all_outdated: bool =
         return Seen(right=False, problem=str(error), outputs=unreachable(str(error)))
     # A role that is elsewhere than declared is something to do, and nothing that an instance would lack.
     found, planned = report(replace(session.spec, primaries={}), view), plan(session.spec, view)
-    todo = planned.describe() if isinstance(planned, Steps) else ()
+    steps = planned.steps if isinstance(planned, Steps) else ()
+    todo = tuple(step.describe() for step in steps if not isinstance(step, HandOver))
     if not isinstance(planned, Steps | Done):
         todo = (f"{planned.reason}. {planned.remedy}",)
     pods = states(facts, all_outdated=all_outdated)
-    todo += forecast(session.spec, view, pods)
+    rolling = forecast(session.spec, view, pods)
     right = isinstance(planned, Done) and not any(pod.outdated for pod in pods.values())
-    return Seen(right, todo, told, found, outputs=outputs_of(session, found, facts))
+    return Seen(right, todo, told, found, rolling=rolling, outputs=outputs_of(session, found, facts))
 
 
 def is_told(api: Api, declaration: Declaration, *, formed: bool) -> bool:

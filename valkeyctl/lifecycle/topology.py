@@ -47,7 +47,8 @@ class TopologyProvider(Provider):
         seen = look(declaration_of(_as_planned(news)), formed=_was_ready(olds), all_outdated=new_template)
         if seen.problem:
             engine().progress(seen.problem)  # Prepare says it for good, where it matters
-        for line in seen.todo:
+        # Of what is about to change, what Valkey lacks now tells nothing.
+        for line in (*(() if declared else seen.todo), *seen.rolling):
             engine().info(f"to do: {line}")
         if not seen.told_to_agents and not seen.problem and not declared:
             engine().info("to do: tell the Pods' agents what is declared")

@@ -210,7 +210,10 @@ def test_a_forecast_names_pods_in_order_and_the_roles_that_move() -> None:
         "replace Pods of shard 1: s1-2, then s1-1, then the role moves from s1-0, then s1-0",
         "replace Pods of shard 2: s2-2, then the role moves from s2-0, then s2-0",
     )
-    assert forecast(made.spec, made.world.view(), {m: PodState(m) for m in made.spec.members}) == ()
+    current = {m: PodState(m) for m in made.spec.members}
+    assert forecast(made.spec, made.world.view(), current) == ()
+    placed = replace(made.spec, primaries={0: 0, 1: 2})
+    assert forecast(placed, made.world.view(), current) == ("s1-2: take the primary's role over from s1-0",)
 
 
 # --- whatever the state is -------------------------------------------------------------------------------------------
