@@ -53,6 +53,15 @@ SCHEMAS: Mapping[str, Schema] = {
         },
         "additionalProperties": False,
     },
+    "Instance.primaries": {
+        "type": "object",
+        "patternProperties": {r"^(0|[1-9]\d{0,2})$": {"type": "integer", "minimum": 0, "maximum": MAX_REPLICAS}},
+        "additionalProperties": False,
+    },
+    "Instance.restart": {
+        "anyOf": [{"type": "string", "maxLength": 253, "pattern": r"\S"}, {"type": "integer"}],
+    },
+    "Rollout.max_parallel_shards": {"type": "integer", "minimum": 1, "maximum": MAX_SHARDS},
     "Takeover.after_s": {"type": "integer", "minimum": 10, "maximum": 86400},
     "Instance.timeout_s": {"type": "integer", "minimum": 10, "maximum": 86400},
     "Instance.architecture": {"type": "string", "enum": ["cluster"]},
@@ -118,6 +127,10 @@ EXAMPLES: Mapping[str, Any] = {
     "Instance.resources": {"requests": {"cpu": "500m", "memory": "1Gi"}, "limits": {"memory": "1Gi"}},
     "Instance.auth": {"passwordSecret": {"name": "sessions-password"}},
     "Instance.agent": {"log": "json"},
+    "Instance.rollout": {"maxParallelShards": 2},
+    "Instance.restart": "2026-11-30",
+    "Instance.primaries": {"0": 1},
+    "Instance.prefer_ordinal_zero": True,
     "Instance.takeover": {"afterSeconds": 60},
     "Instance.timeout_s": 900,
     "Instance.allow_data_loss": True,
@@ -139,6 +152,7 @@ EXAMPLES: Mapping[str, Any] = {
     "SecretKey.name": "sessions-password",
     "SecretKey.key": "password",
     "Takeover.after_s": 60,
+    "Rollout.max_parallel_shards": 2,
 }
 
 #: Rules of an instance that concern several keys at once. Those that need arithmetic are the program's alone.

@@ -72,6 +72,8 @@ class Declaration:
     `persistent`: the members have volumes. `takeover_after_s`: as in the data plane's Spec; None is never.
     `heal`: the Pods' agents heal the instance between two runs.
     `live_settings`: what every running server is to have, as it tells it; empty where the program doesn't say it.
+    `version`: the server's, as its image tells it, "" where that tells none. `primaries`: shard → the ordinal that is
+    to be its primary. `parallel_shards`: in how many shards at a time Pods are replaced.
     """
 
     place: Place
@@ -89,6 +91,9 @@ class Declaration:
     takeover_after_s: float | None = None
     heal: bool = True
     live_settings: Mapping[str, str] = field(default_factory=dict[str, str])
+    version: str = ""
+    primaries: Mapping[int, int] = field(default_factory=dict[int, int])
+    parallel_shards: int = 1
 
 
 def declaration_of(props: Props) -> Declaration:
@@ -109,6 +114,9 @@ def declaration_of(props: Props) -> Declaration:
         takeover_after_s=float(props["takeover_after_s"]) if props.get("takeover_after_s") else None,
         heal=props.get("heal") is not False,
         live_settings=_settings(props.get("settings")),
+        version=str(props.get("version") or ""),
+        primaries={int(shard): int(ordinal) for shard, ordinal in (props.get("primary_ordinals") or {}).items()},
+        parallel_shards=int(props.get("parallel_shards") or 1),
     )
 
 

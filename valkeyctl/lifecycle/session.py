@@ -56,7 +56,12 @@ def open_session(declaration: Declaration, *, formed: bool, patience_s: float = 
         api=api,
         dialer=dialer_for(place.transport, api, place.namespace, credentials),
         directory=Directory(api, place.namespace, place.instance, declaration.port),
-        spec=replace(_spec(declaration, formed=formed), accept_data_loss=declaration.allow_data_loss),
+        spec=replace(
+            # Neither is for agents: they act on no consent, and move no role that serves.
+            _spec(declaration, formed=formed),
+            accept_data_loss=declaration.allow_data_loss,
+            primaries=declaration.primaries,
+        ),
     )
 
 

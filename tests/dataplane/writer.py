@@ -1,0 +1,74 @@
+"""A cluster client that writes to all shards all the time, and keeps what was acknowledged."""
+
+from __future__ import annotations
+
+import threading
+import time
+from types import TracebackType
+from typing import Self
+
+import valkey
+
+from tests.dataplane import scenes
+from tests.dataplane.servers import Fleet
+
+PAUSE_S = 0.002
+
+
+class Writer:
+    """Writes as applications do, following the slots wherever they go. A context manager.
+
+    `acknowledged` are the keys whose writes a primary answered for, with their values.
+    """
+
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
+        self._ending = threading.Event()
+        self._begun = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self.acknowledged: dict[str, str] = {}
+
+    def lost(self) -> list[str]:
+        """The acknowledged writes that are there no more."""
+        found = scenes.read(self._fleet, list(self.acknowledged))
+        return [key for key, value in self.acknowledged.items() if found[key] != value]
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        assert self._begun.wait(20), "the first write was never acknowledged"
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ending.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        number = 0
+        while not self._ending.is_set():
+            client = self._connected()
+            if client is None:
+                continue
+            try:
+                while not self._ending.is_set():
+                    number += 1
+                    key, value = f"written:{number}", str(number)
+                    client.set(key, value)
+                    self.acknowledged[key] = value
+                    self._begun.set()
+                    time.sleep(PAUSE_S)
+            except valkey.ValkeyError:
+                continue
+            finally:
+                client.close()
+
+    def _connected(self) -> valkey.ValkeyCluster | None:
+        for endpoint in list(self._fleet.directory().values()):
+            try:
+                return valkey.ValkeyCluster(
+                    host=endpoint.address, port=endpoint.port, password=self._fleet.password, socket_timeout=2
+                )
+            except valkey.ValkeyError:
+                continue
+        return None
