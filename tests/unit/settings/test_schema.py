@@ -28,6 +28,8 @@ BEYOND_A_SCHEMA = {
     "an overlap": "arithmetic on slots",
     "a shard without slots": "depends on how many shards there are",
     "slots of a shard too many": "depends on how many shards there are",
+    "a primary of no shard": "depends on how many shards there are",
+    "a primary beyond the replicas": "depends on how many replicas there are",
     "slots beyond the last": "arithmetic on slots",
     "slots backwards": "arithmetic on slots",
     "maxmemory above the limit": "arithmetic on quantities",
