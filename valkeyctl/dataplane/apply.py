@@ -46,7 +46,6 @@ from server to server in its name, so it needs the right to all keys too.
 COMMANDS_NEEDED_SINCE_9: tuple[str, ...] = (
     "cluster|getslotmigrations",
     "cluster|migrateslots",
-    "cluster|cancelslotmigrations",
 )
 """What it needs besides on servers of 9.0 and newer; older ones don't know these, not even as rights."""
 
@@ -56,8 +55,6 @@ _TOOK_EFFECT: Mapping[type[Action], tuple[str, ...]] = {
     steps.Forget: ("Unknown node",),
     # It is a primary by now: the server did it itself, or the answer to the first asking was lost.
     steps.TakeOver: ("CLUSTER FAILOVER to a replica",),
-    # They had ended by themselves.
-    steps.CancelMoves: ("No migrations ongoing",),
 }
 
 
@@ -143,8 +140,6 @@ def _commands(step: Action, endpoints: Mapping[Member, Endpoint]) -> list[Comman
             return [("CLUSTER", "FORGET", node_id)]
         case steps.CloseSlot(slot=slot):
             return [("CLUSTER", "SETSLOT", slot, "STABLE")]
-        case steps.CancelMoves():
-            return [("CLUSTER", "CANCELSLOTMIGRATIONS")]
         case steps.Leave():
             return [("CLUSTER", "RESET", "HARD")]
         case steps.MigrateSlots() | steps.MoveKeys():
@@ -154,8 +149,9 @@ def _commands(step: Action, endpoints: Mapping[Member, Endpoint]) -> list[Comman
 
 
 def _touched(step: Action) -> tuple[Member, ...]:
-    pairs = steps.Introduce | steps.Remind | steps.MigrateSlots | steps.MoveKeys
-    return (step.member, step.to) if isinstance(step, pairs) else (step.member,)
+    if isinstance(step, steps.Introduce | steps.Remind | steps.MigrateSlots | steps.MoveKeys):
+        return (step.member, step.to)
+    return (step.member,)
 
 
 def _bounds(slots: SlotSet) -> list[int]:

@@ -38,7 +38,7 @@ class Knowledge:
         moving = {
             member.shard
             for member, node in self.view.nodes.items()
-            if node.role is Role.PRIMARY and (node.running_jobs or node.migrating or node.importing)
+            if node.role is Role.PRIMARY and (node.is_moving_slots or node.migrating or node.importing)
         }
         return tuple(shard for shard in self.spec.leaving_shards if shard in owning or shard in moving)
 

@@ -156,12 +156,12 @@ class _Work:
     def give_over(self, moves: Sequence[MoveKeys]) -> None:
         """Give slots over of which the giver holds nothing any more: the taker says so first."""
         emptied = [move for move in moves if self.emptied.get(move)]
-        for end in (lambda move: move.to, lambda move: move.member):
-            self._each(
-                self.patient,
-                self._by(emptied, cast("Callable[[MoveKeys], Member]", end)),
-                lambda move: [("CLUSTER", "SETSLOT", slot, "NODE", move.to_id) for slot in self.emptied[move]],
-            )
+
+        def told(move: MoveKeys) -> list[Command]:
+            return [("CLUSTER", "SETSLOT", slot, "NODE", move.to_id) for slot in self.emptied[move]]
+
+        self._each(self.patient, self._by(emptied, lambda move: move.to), told)
+        self._each(self.patient, self._by(emptied, lambda move: move.member), told)
 
     def _by(self, moves: Iterable[AnyMove], member: Callable[[AnyMove], Member]) -> dict[Member, list[AnyMove]]:
         """The moves that haven't failed, by one of their members."""
@@ -187,7 +187,7 @@ class _Work:
         done: dict[AnyMove, list[Reply]] = {}
         for member, told in links.each({member: self.endpoints[member] for member in by_member}, talk).items():
             for move in by_member[member]:
-                replies = [told] if isinstance(told, errors.ValkeyctlError) else told[move]
+                replies: list[Reply] = [told] if isinstance(told, errors.ValkeyctlError) else told[move]
                 error = next((reply for reply in replies if isinstance(reply, errors.ValkeyctlError)), None)
                 if error is not None:
                     self.failed[move] = error

@@ -2,6 +2,13 @@
 
 Slots go only to a primary that serves, whom everybody knows, and that has a copy of what it gets as soon as its shard
 is to have one. So a shard that is new is made whole first, and one that is leaving gives all it has before it goes.
+
+Nobody gives and takes at the same time. Who takes slots raises its epoch, and with it outweighs every older claim: if
+it had given slots away just before and hadn't heard yet that they are taken, it would have them back, without their
+keys.
+
+What a server has begun by itself is never cancelled, also where it isn't wanted any more: it is let end, and its slots
+come back. A cancel that arrives while the slots change hands lets the giver go on to take writes that are then lost.
 """
 
 from __future__ import annotations
@@ -12,11 +19,11 @@ from dataclasses import dataclass
 from valkeyctl.dataplane.findings import Findings
 from valkeyctl.dataplane.knowledge import Knowledge
 from valkeyctl.dataplane.plan_introduce import knows
-from valkeyctl.dataplane.plan_open import on_the_way
+from valkeyctl.dataplane.plan_open import Roles, knows_its_slots, on_the_way
 from valkeyctl.dataplane.plan_replicas import in_sync
 from valkeyctl.dataplane.shards import Shard
-from valkeyctl.dataplane.slots import SlotSet, union
-from valkeyctl.dataplane.steps import Action, CancelMoves, MigrateSlots, MoveKeys, counted
+from valkeyctl.dataplane.slots import SlotSet
+from valkeyctl.dataplane.steps import Action, MigrateSlots, MoveKeys, counted
 from valkeyctl.dataplane.view import NodeView
 
 MOST_KEYS_AT_ONCE = 500_000
@@ -40,29 +47,30 @@ class Transfer:
 
 
 def move_slots(k: Knowledge, shards: Sequence[Shard], found: Findings) -> None:
-    """Move what is with another living shard than it is to be; stop what servers move where it isn't wanted."""
+    """Move what is with another living shard than it is to be, and wait for what servers move by themselves."""
     if k.disputes:
         return
     transfers = list(_transfers(k, shards))
     found.slots_to_move = sum(len(one.slots) for one in transfers)
+    for node in k.view.nodes.values():
+        for job in node.running_jobs:
+            found.wait(
+                node.member, f"{counted(job.slots)} are moved to {k.view.member_of_id.get(job.other_id, 'a node')}"
+            )
     if not k.spec.may_move:
         _leave_it(transfers, found)
         return
-    for node in k.nodes.values():
-        if any(not _is_wanted(job.slots, job.other_id, transfers, node) for job in node.running_jobs):
-            found.do(CancelMoves(node.member))
-    givers = {node.member for node in k.nodes.values() if node.running_jobs}
-    for one in transfers:
+    roles = Roles.of(k, found)
+    for one in sorted(transfers, key=lambda one: not one.begun):
         hindrance = _hindrance(k, shards, one)
         if hindrance:
             found.symptom(one.taker.member, hindrance)
             continue
-        if one.giver.member not in givers and len(givers) >= k.spec.migration.max_parallel:
+        if not roles.allow(one.giver, one.taker, k.spec.migration.max_parallel):
             found.symptom(one.taker.member, f"{one.giver.member} has its turn to give it {len(one.slots)} slots")
             continue
         step = _step(k, one, found)
         if step is not None:
-            givers.add(one.giver.member)
             found.do(step)
 
 
@@ -89,17 +97,13 @@ def _leave_it(transfers: Sequence[Transfer], found: Findings) -> None:
     )
 
 
-def _is_wanted(slots: SlotSet, to_id: str, transfers: Sequence[Transfer], giver: NodeView) -> bool:
-    """Whether what a server moves is wanted; slots that it doesn't own any more have arrived."""
-    wanted = union(one.slots for one in transfers if one.giver is giver and one.taker.node_id == to_id)
-    return (slots & giver.slots).issubset(wanted)
-
-
 def _hindrance(k: Knowledge, shards: Sequence[Shard], one: Transfer) -> str:
     """What has to come about before a primary may be given slots; "" when nothing has to."""
     taker = one.taker
     if not all(knows(node, taker) and knows(taker, node) for node in k.nodes.values() if node is not taker):
         return f"all others know {taker.member} before it takes slots"
+    if not knows_its_slots(k, taker):
+        return f"{taker.member} hears which slots it has given away"
     if not taker.state_ok:
         return "it serves before it takes slots"
     shard = next(shard for shard in shards if shard.primary is taker)
@@ -129,13 +133,9 @@ def _step(k: Knowledge, one: Transfer, found: Findings) -> Action | None:
 def _atomically(one: Transfer, found: Findings) -> Action | None:
     """The next piece, unless one is on its way. A server doesn't begin while slots are open in it, or to be closed."""
     giver, taker = one.giver, one.taker
-    running = [job for job in giver.running_jobs if job.other_id == taker.node_id]
-    if running:
-        slots = union(job.slots for job in running)
-        found.wait(giver.member, f"{counted(slots)} are moved to {taker.member}")
+    if any(job.other_id == taker.node_id for job in giver.running_jobs):
         return None
-    busy = any(isinstance(step, CancelMoves) and step.member == giver.member for step in found.steps)
-    if busy or giver.migrating or taker.importing or giver.importing:
+    if giver.migrating or taker.importing or giver.importing:
         found.symptom(giver.member, "its open slots are closed before it gives others away")
         return None
     most = max(1, MOST_KEYS_AT_ONCE * max(1, len(giver.slots)) // max(1, giver.keys))

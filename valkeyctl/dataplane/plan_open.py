@@ -9,6 +9,7 @@ nobody is sent to the other side, so that what is counted there is final.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from valkeyctl.dataplane.findings import Findings
 from valkeyctl.dataplane.ghosts import Kind
@@ -16,7 +17,7 @@ from valkeyctl.dataplane.knowledge import Knowledge
 from valkeyctl.dataplane.model import Member
 from valkeyctl.dataplane.shards import Shard
 from valkeyctl.dataplane.slots import SlotSet
-from valkeyctl.dataplane.steps import CloseSlot, MoveKeys
+from valkeyctl.dataplane.steps import CloseSlot, MoveKeys, counted
 from valkeyctl.dataplane.view import NodeView, Role
 
 
@@ -34,10 +35,51 @@ def close_open_slots(k: Knowledge, shards: Sequence[Shard], found: Findings) -> 
         to = _end(k, shards, slot, openers[slot], found)
         if to is not None:
             finish.setdefault(to, []).append(slot)
+    roles = Roles.of(k, found)
     for (owner, to), slots in finish.items():
         one, other, these = k.nodes[owner], k.nodes[to], SlotSet.of(slots)
+        if not knows_its_slots(k, other) or not roles.allow(one, other, len(finish)):
+            found.symptom(owner, f"it has its turn to finish {counted(these)}, which are open")
+            continue
         pipeline = k.spec.migration.pipeline
         found.do(MoveKeys(owner, one.node_id, to, other.node_id, these, begun=these, pipeline=pipeline))
+
+
+@dataclass
+class Roles:
+    """Who gives slots away and who takes some: nobody does both at a time."""
+
+    givers: set[Member]
+    takers: set[Member]
+
+    @classmethod
+    def of(cls, k: Knowledge, found: Findings) -> Roles:
+        """As servers are at it by themselves, and as this plan has it so far."""
+        roles = cls(set(), set())
+        for node in k.view.nodes.values():
+            for job in node.running_jobs:
+                roles.givers.add(node.member)
+                roles.takers |= {member for member in (k.view.member_of_id.get(job.other_id),) if member is not None}
+        for step in found.steps:
+            if isinstance(step, MoveKeys):
+                roles.givers.add(step.member)
+                roles.takers.add(step.to)
+        return roles
+
+    def allow(self, giver: NodeView, taker: NodeView, most_givers: int) -> bool:
+        """Whether these two may do so now, beside the others; remembers it if so."""
+        if giver.member in self.takers or taker.member in self.givers:
+            return False
+        if giver.member not in self.givers and len(self.givers) >= most_givers:
+            return False
+        self.givers.add(giver.member)
+        self.takers.add(taker.member)
+        return True
+
+
+def knows_its_slots(k: Knowledge, node: NodeView) -> bool:
+    """Whether a node claims nothing that is another's already."""
+    return node.slots.bits == k.owned.get(node.member, SlotSet()).bits
 
 
 def on_the_way(k: Knowledge, owner: NodeView, to: NodeView) -> SlotSet:

@@ -212,18 +212,6 @@ class MoveKeys:
 
 
 @dataclass(frozen=True)
-class CancelMoves:
-    """Stop all moves in which a primary gives slots away by itself; it keeps them, with their keys."""
-
-    member: Member
-    settles_in_s: ClassVar[float] = 0.0
-
-    def describe(self) -> str:
-        """One line for a person."""
-        return f"{self.member}: stop giving slots away"
-
-
-@dataclass(frozen=True)
 class Leave:
     """Make an empty member that nobody knows any more a node that knows nobody either, with a new id."""
 
@@ -281,7 +269,6 @@ Action = (
     | CloseSlot
     | MigrateSlots
     | MoveKeys
-    | CancelMoves
     | Leave
     | SetNodeTimeout
 )
@@ -301,7 +288,6 @@ _TOGETHER: dict[type[Action], str] = {
     CloseSlot: "close slots of",
     MigrateSlots: "move slots from",
     MoveKeys: "move slots from",
-    CancelMoves: "stop moves of slots at",
     Leave: "make leave the cluster",
     SetNodeTimeout: "set the node timeouts of",
 }

@@ -128,6 +128,11 @@ class NodeView:
         return int(self.version.partition(".")[0] or 0) >= 9
 
     @property
+    def is_moving_slots(self) -> bool:
+        """Whether a move of slots is under way in which it gives or takes."""
+        return any(job.state is JobState.RUNNING for job in self.jobs)
+
+    @property
     def running_jobs(self) -> tuple[Job, ...]:
         """The moves in which it gives slots away now."""
         return tuple(job for job in self.jobs if job.gives and job.state is JobState.RUNNING)

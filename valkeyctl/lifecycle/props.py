@@ -8,7 +8,7 @@ from typing import Any
 
 from pulumi.runtime import rpc
 
-from valkeyctl.dataplane import Layout, parse_layout
+from valkeyctl.dataplane import Layout, Migration, parse_layout
 from valkeyctl.dataplane.errors import InvalidSlots
 
 Props = Mapping[str, Any]
@@ -71,6 +71,7 @@ class Declaration:
     `node_timeout_ms`: the `cluster-node-timeout` of the servers; None where the program doesn't say it.
     `persistent`: the members have volumes. `takeover_after_s`: as in the data plane's Spec; None is never.
     `heal`: the Pods' agents heal the instance between two runs.
+    `migration`: how slots are moved.
     `live_settings`: what every running server is to have, as it tells it; empty where the program doesn't say it.
     """
 
@@ -88,6 +89,7 @@ class Declaration:
     persistent: bool = False
     takeover_after_s: float | None = None
     heal: bool = True
+    migration: Migration = field(default_factory=Migration)
     live_settings: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
@@ -108,7 +110,17 @@ def declaration_of(props: Props) -> Declaration:
         persistent=bool(props.get("persistent")),
         takeover_after_s=float(props["takeover_after_s"]) if props.get("takeover_after_s") else None,
         heal=props.get("heal") is not False,
+        migration=_migration(props.get("migration")),
         live_settings=_settings(props.get("settings")),
+    )
+
+
+def _migration(told: Mapping[str, Any] | None) -> Migration:
+    standard, told = Migration(), told or {}
+    return Migration(
+        max_parallel=int(told.get("max_parallel") or standard.max_parallel),
+        method=told.get("method") or standard.method,
+        pipeline=int(told.get("pipeline") or standard.pipeline),
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pulumi
 from pulumi import dynamic
 
-from valkeyctl.lifecycle.changes import DECLARED_KEYS, planned_inputs
+from valkeyctl.lifecycle.changes import DECLARED_KEYS, planned_inputs, told_moves
 from valkeyctl.lifecycle.connection import Connection, options
 from valkeyctl.lifecycle.engine import engine
 from valkeyctl.lifecycle.props import changed, declaration_of, is_unknown, place_of
@@ -39,6 +39,8 @@ class TopologyProvider(Provider):
 
         replaces = changed(olds, news, ("namespace", "instance"))
         if replaces or changed(olds, news, DECLARED_KEYS):
+            if moves := told_moves(_as_planned(olds), news):
+                engine().info(f"to do: {moves}")
             return dynamic.DiffResult(changes=True, replaces=replaces)
         seen = look(declaration_of(_as_planned(news)), formed=_was_ready(olds))
         if seen.problem:
@@ -84,7 +86,7 @@ _PLANNED = "planned_layout"
 
 def _as_planned(props: Props) -> Props:
     """Outputs as they were declared: in them `layout` is what Valkey has. A refresh compares outputs, too."""
-    return {**props, "layout": props.get(_PLANNED) or props["layout"]}
+    return {**props, "layout": props.get(_PLANNED) or props.get("layout")}
 
 
 def _was_ready(outputs: Props) -> bool:
@@ -130,6 +132,7 @@ class Topology(dynamic.Resource, module="valkey", name="Topology"):
         persistent: pulumi.Input[bool] = False,
         takeover_after_s: pulumi.Input[float] | None = None,
         heal: pulumi.Input[bool] = True,
+        migration: Mapping[str, pulumi.Input[Any]] | None = None,
         settings: Mapping[str, Mapping[str, str]] | None = None,
         workload_revision: pulumi.Input[str] = "",
         opts: pulumi.ResourceOptions | None = None,
@@ -143,6 +146,7 @@ class Topology(dynamic.Resource, module="valkey", name="Topology"):
         volumes, so that empty disks on all of them are a loss of data. `takeover_after_s`: when a majority of the
         primaries is gone, or silent for so long, the best copies take over without an election; None: never.
         `heal`: whether the Pods' agents bring the instance back to what is declared between two runs.
+        `migration`: how slots are moved, `{"max_parallel": …, "method": "auto" | "atomic" | "keys", "pipeline": …}`.
         `settings`: the server's settings as previews show them, `{"live": {name: value}, "restart": …}`; the live ones,
         which the Pods' agents apply, are verified on every member at the end. No secret may be among them.
         """
@@ -163,6 +167,7 @@ class Topology(dynamic.Resource, module="valkey", name="Topology"):
             "persistent": persistent,
             "takeover_after_s": takeover_after_s,
             "heal": heal,
+            "migration": dict(migration) if migration is not None else None,
             "settings": {how: dict(values) for how, values in settings.items()} if settings is not None else None,
             "workload_revision": workload_revision,
             # Outputs: named here so that the resource has attributes for them; `check` fills the layout.

@@ -15,11 +15,21 @@ from hypothesis import strategies as st
 
 from tests.unit.dataplane.test_properties import advance, finish, layouts, some_of
 from tests.unit.dataplane.world import PHASES, World
-from valkeyctl.dataplane import plan_moves
-from valkeyctl.dataplane import Done, Layout, Phase, Role, Spec, Steps, describe_layout, plan, planned_layout, report
+from valkeyctl.dataplane import (
+    Done,
+    Layout,
+    Phase,
+    Role,
+    Spec,
+    Steps,
+    describe_layout,
+    plan,
+    plan_moves,
+    planned_layout,
+    report,
+)
 from valkeyctl.dataplane.model import Migration
 from valkeyctl.dataplane.slots import slots_moved
-
 
 
 @pytest.fixture(scope="module", autouse=True)
