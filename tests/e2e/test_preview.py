@@ -53,10 +53,7 @@ def test_changing_one_setting_replaces_nothing(formed: Formed, change: str) -> N
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "more shards": ({"shards": 4}, "shards"),
-    "fewer shards": ({"shards": 2, "allowFewShards": True}, "shards"),
     "fewer replicas": ({"replicas": 0}, "replicas"),
-    "slots that move": ({"slots": {0: "0-8191", 1: "8192-10922", 2: "10923-16383"}}, '"0-5460" => "0-8191"'),
 }
 
 
