@@ -52,7 +52,7 @@ def test_scales_out_and_in_under_a_writer(sandbox: Sandbox, kube: Kube, version:
     assert moved(more, after) == 4096
     assert sorted(map(len, after.values())) == [5461, 5461, 5462]
     assert gone(kube, namespace, 3)
-    # A library may not follow an ASK to a node that it has never heard of; a server that moves slots by itself sends none.
+    # Libraries may not follow an ASK to a node that they have never heard of; since 9.0 there is none.
     assert record.errors == {} or version == "8.1"
     assert client.lost(INSTANCE, written) == []
     assert client.lost(INSTANCE, record.acknowledged) == []
