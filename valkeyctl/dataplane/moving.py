@@ -68,23 +68,22 @@ class _Work:
 
     def copy_functions(self, moves: Sequence[Move]) -> None:
         """Give the functions of a giver to a taker that has none: clients call them where their keys are."""
-        givers = {move.to: move for move in moves}
-        held = self._ask(self.links, givers, lambda _: [("FUNCTION", "LIST")])
-        lacking = {to: move for to, move in givers.items() if held.get(to) == [[]]}
+        held = self._ask(self.links, {move.to: move for move in moves}, lambda _: [("FUNCTION", "LIST")])
+        lacking = [move for move in moves if held.get(move.to) == [[]]]
         dumps = self._ask(
             self.links,
-            {move.member: move for move in lacking.values()},
+            {move.member: move for move in lacking},
             lambda _: [("FUNCTION", "LIST"), ("FUNCTION", "DUMP")],
         )
-        wanted: dict[Member, bytes] = {}
-        for to, move in lacking.items():
+        wanted: dict[Member, tuple[Move, bytes]] = {}
+        for move in lacking:
             told = dumps.get(move.member)
             if told and told[0] and isinstance(told[1], bytes):
-                wanted[to] = told[1]
+                wanted.setdefault(move.to, (move, told[1]))
         self._ask(
             self.links,
-            {to: lacking[to] for to in wanted},
-            lambda to: [("FUNCTION", "RESTORE", wanted[to])],
+            {to: move for to, (move, _) in wanted.items()},
+            lambda to: [("FUNCTION", "RESTORE", wanted[to][1])],
         )
 
     def start(self, moves: Sequence[MigrateSlots]) -> None:
