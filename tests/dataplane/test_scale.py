@@ -127,7 +127,7 @@ def test_meets_a_declared_layout_in_which_shards_give_and_take(line: str, method
         keys = fill(fleet)
         with writing(fleet) as written:
             spec = replace(declared(3, 0, layout, method), explicit=True)
-            view = scenes.run(fleet, spec)
+            view = scenes.run(fleet, spec, deadline_s=LONG_S)
         scenes.assert_ready(fleet, view, spec)
         assert scenes.layout_of(view) == dict(enumerate(layout))
         assert_kept(fleet, written, keys)
@@ -320,14 +320,14 @@ def test_members_that_leave_are_forgotten_with_their_replicas_and_replicate_nobo
         keys = fill(fleet)
         ids = fleet.ids()
         three = become(fleet, declared(3, 1, planned_layout(3, first.layout)))
-        view = scenes.run(fleet, three)
+        view = scenes.run(fleet, three, deadline_s=LONG_S)
         scenes.assert_ready(fleet, view, three)
         for member in three.leaving:
             assert view.nodes[member].node_id != ids[member]
             assert view.nodes[member].peers == {}
             assert view.nodes[member].primary_id == ""
         # Back at once, before the minute is over in which forgotten ids are banned.
-        scenes.assert_ready(fleet, scenes.run(fleet, first), first)
+        scenes.assert_ready(fleet, scenes.run(fleet, first, deadline_s=LONG_S), first)
         assert scenes.read(fleet, list(keys)) == keys
 
 
