@@ -18,6 +18,7 @@ from pydantic.alias_generators import to_camel
 from valkeyctl.dataplane import SlotSet
 from valkeyctl.dataplane.errors import InvalidSlots
 from valkeyctl.dataplane.model import MAX_REPLICAS, MAX_SHARDS
+from valkeyctl.dataplane.model import Migration as MoveDefaults
 from valkeyctl.lifecycle import Connection
 
 from . import rules
@@ -27,6 +28,8 @@ from .problems import Problem, fail, refuse
 from .quantity import quantity, size_bytes
 from .server_config import ConfigValue, plain
 from .versions import DEFAULT_LINE, image_of, image_problem, reference_problem, version_problem
+
+_MOVES = MoveDefaults()
 
 #: A stock Python; the agent brings all else along. The minor version alone, so that repairs of Python arrive.
 AGENT_IMAGE = "python:3.13-slim"
@@ -280,6 +283,23 @@ class Rollout(Model):
     )
 
 
+class Migration(Model):
+    """How slots are moved from shard to shard when `shards` or `slots` change."""
+
+    max_parallel: Annotated[int, _between(1, MAX_SHARDS, f"must be 1 to {MAX_SHARDS}")] = Field(
+        default=_MOVES.max_parallel, description="How many shards give slots away at a time."
+    )
+    method: Literal["auto", "atomic", "keys"] = Field(
+        default=_MOVES.method,
+        description="`atomic`: the servers move slots by themselves, which takes Valkey 9.0; `keys`: keys are sent in "
+        "batches, and clients follow redirections meanwhile. `auto`: atomic where the servers can.",
+    )
+    pipeline: Annotated[int, _between(1, 10000, "must be 1 to 10000")] = Field(
+        default=_MOVES.pipeline,
+        description="With `keys`: how many keys a batch has at most, 1 to 10000. It has fewer where keys are large.",
+    )
+
+
 class ClusterSettings(Model):
     """A Valkey cluster, as a stack config declares it."""
 
@@ -317,6 +337,9 @@ class ClusterSettings(Model):
     resources: Resources = Field(
         default=Resources(requests=Amounts(cpu="100m", memory="256Mi"), limits=Amounts(memory="256Mi")),
         description="CPU and memory of each server. As soon as it is written, only what is written holds.",
+    )
+    migration: Migration = Field(
+        default=Migration(), description="How slots are moved when `shards` or `slots` change."
     )
     auth: Auth = Field(default=Auth(), description="Authentication.")
     agent: Agent = Field(default=Agent(), description="The agent beside each server.")

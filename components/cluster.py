@@ -318,6 +318,7 @@ class ValkeyCluster(pulumi.ComponentResource):
             persistent=args.persistence is not None,
             takeover_after_s=args.takeover.after_s if args.takeover else None,
             heal=args.agent.heal,
+            migration=args.migration.model_dump(),
             settings=settings_input(args),
             workload_revision=self._revision(),
             version=version_label(args.server_image),

@@ -31,7 +31,9 @@ from valkeyctl.dataplane.plan_replicas import in_sync
 
 DEADLINE_S = 40.0
 # Commands that change nothing; whatever else a server counts, somebody wrote.
-READS = {"info", "ping", "hello", "auth", "select", "cluster|nodes", "cluster|info", "cluster|myid", "config|get"}
+READS = {"info", "ping", "hello", "auth", "select", "config|get"} | {
+    f"cluster|{word}" for word in ("nodes", "info", "myid", "getslotmigrations")
+}
 BETWEEN_SERVERS = {"replconf", "psync", "ping", "auth"}
 
 

@@ -51,26 +51,6 @@ def test_changing_one_setting_replaces_nothing(formed: Formed, change: str) -> N
     assert seen.changes() != {}
 
 
-REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "more shards": ({"shards": 4}, "shards"),
-    "fewer shards": ({"shards": 2, "allowFewShards": True}, "shards"),
-    "slots that move": ({"slots": {0: "0-8191", 1: "8192-10922", 2: "10923-16383"}}, '"0-5460" => "0-8191"'),
-}
-
-
-@pytest.mark.parametrize("change", REFUSED)
-def test_what_this_version_cannot_do_is_refused_at_preview(formed: Formed, change: str) -> None:
-    changes, word = REFUSED[change]
-    formed.stack.configure({INSTANCE: small(**changes)})
-    try:
-        refused = formed.stack.run("preview", expect=-1)
-    finally:
-        formed.stack.configure({INSTANCE: small()})
-    assert word in refused.output
-    assert "not available in this version" in refused.output
-    assert "Traceback" not in refused.output
-
-
 def test_an_older_version_is_refused_at_preview(formed: Formed) -> None:
     formed.stack.configure({INSTANCE: small(version="8.1")})
     try:

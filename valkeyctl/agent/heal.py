@@ -71,7 +71,9 @@ def heal(
         return Turn(End.NOT_DECLARED, "" if state is None else "the instance is being destroyed")
     if not state.heal:
         return Turn(End.SWITCHED_OFF)
-    spec = replace(state.spec, formed=state.spec.formed or bool(before and before.formed))
+    formed = state.spec.formed or bool(before and before.formed)
+    # Nobody has seen a plan of what an agent would move; it only ends what was begun.
+    spec = replace(state.spec, formed=formed, may_move=False)
     reach = dialer or DirectDialer(Credentials(password=runtime.password().decode()))
     return _Work(runtime, api, lease, state, spec, before or InstanceStatus(""), reach).heal(missing_since, declared)
 

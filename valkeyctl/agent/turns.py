@@ -34,6 +34,7 @@ class End(Enum):
     NOT_DECLARED = "nothing is declared"
     SWITCHED_OFF = "healing is switched off; the next `pulumi up` heals"
     STOPPED = "it was stopped"
+    LEAVING = "this member isn't declared any more"
     NOT_HEALED = "it could not be healed"
 
     @property
@@ -73,6 +74,9 @@ class Turns:
         state = self._read_declared()
         if state is None or not state.heal:
             return Turn(End.NOT_DECLARED if state is None else End.SWITCHED_OFF)
+        if self._runtime.environment.member not in state.spec.members:
+            # Its shard is new and not declared yet, or leaving: what becomes of it is for `up`, or for the others.
+            return Turn(End.LEAVING)
         lease = self._lease.take(after_others=after_others)
         if lease is None:
             return Turn(End.HELD if self._lease.held_by_others else End.ATTENDED)

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from valkeyctl.dataplane import errors
-    from valkeyctl.dataplane.apply import COMMANDS_NEEDED, apply
+    from valkeyctl.dataplane.apply import COMMANDS_NEEDED, COMMANDS_NEEDED_SINCE_9, apply
     from valkeyctl.dataplane.converge import converge
     from valkeyctl.dataplane.dial import Credentials, Dialer, DirectDialer, client_over
-    from valkeyctl.dataplane.model import Directory, Endpoint, Member, Spec, member_of_host, pod_name
+    from valkeyctl.dataplane.model import Directory, Endpoint, Member, Migration, Spec, member_of_host, pod_name
     from valkeyctl.dataplane.observe import observe
     from valkeyctl.dataplane.plan import Blocked, Done, Plan, Steps, plan
     from valkeyctl.dataplane.progress import Progress
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "COMMANDS_NEEDED",
+    "COMMANDS_NEEDED_SINCE_9",
     "SLOTS",
     "Absent",
     "Blocked",
@@ -40,6 +41,7 @@ __all__ = [
     "Layout",
     "Member",
     "MemberReport",
+    "Migration",
     "NodeView",
     "Phase",
     "Plan",
@@ -69,10 +71,10 @@ __all__ = [
 ]
 
 _MODULES = {
-    "apply": "COMMANDS_NEEDED apply",
+    "apply": "COMMANDS_NEEDED COMMANDS_NEEDED_SINCE_9 apply",
     "converge": "converge",
     "dial": "Credentials Dialer DirectDialer client_over",
-    "model": "Directory Endpoint Member Spec member_of_host pod_name",
+    "model": "Directory Endpoint Member Migration Spec member_of_host pod_name",
     "observe": "observe",
     "plan": "Blocked Done Plan Steps plan",
     "progress": "Progress",

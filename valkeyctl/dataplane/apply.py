@@ -9,6 +9,7 @@ from valkeyctl.dataplane import errors, steps, wire
 from valkeyctl.dataplane.dial import Dialer
 from valkeyctl.dataplane.links import Links
 from valkeyctl.dataplane.model import Endpoint, Member
+from valkeyctl.dataplane.moving import Move, carry_out_moves
 from valkeyctl.dataplane.session import Command, Session
 from valkeyctl.dataplane.slots import SlotSet
 from valkeyctl.dataplane.steps import Action, Step
@@ -28,11 +29,25 @@ COMMANDS_NEEDED: tuple[str, ...] = (
     "cluster|failover",
     "cluster|forget",
     "cluster|setslot",
+    "cluster|getkeysinslot",
     "config|get",
     "config|set",
+    "function|list",
+    "function|dump",
+    "function|restore",
     "info",
+    "migrate",
+    "restore-asking",
+    "select",
 )
-"""Every command that observing and applying use: the rights that the operating user needs, and no more."""
+"""Every command that observing and applying use: the rights that the operating user needs, and no more. Keys are sent
+from server to server in its name, so it needs the right to all keys too.
+"""
+COMMANDS_NEEDED_SINCE_9: tuple[str, ...] = (
+    "cluster|getslotmigrations",
+    "cluster|migrateslots",
+)
+"""What it needs besides on servers of 9.0 and newer; older ones don't know these, not even as rights."""
 
 # What a server says when a step had taken effect already: it isn't a failure then.
 _TOOK_EFFECT: Mapping[type[Action], tuple[str, ...]] = {
@@ -71,6 +86,7 @@ def apply_all(
     Returns the steps that failed, each with its error; one that fails doesn't keep the others from being carried out.
     """
     by_member: dict[Member, list[Action]] = defaultdict(list)
+    moves: list[Move] = []
     failed: dict[Step, errors.ValkeyctlError] = {}
     for step in todo:
         if isinstance(step, steps.Wait):
@@ -78,6 +94,8 @@ def apply_all(
         gone = next((m for m in _touched(step) if m not in endpoints), None)
         if gone is not None:
             failed[step] = errors.ConnectFailed(f"{gone} has no Pod with an address", where=step.describe())
+        elif isinstance(step, steps.MigrateSlots | steps.MoveKeys):
+            moves.append(step)
         else:
             by_member[step.member].append(step)
 
@@ -86,7 +104,8 @@ def apply_all(
 
     for member, told in links.each({member: endpoints[member] for member in by_member}, talk).items():
         failed.update(dict.fromkeys(by_member[member], told) if isinstance(told, errors.ValkeyctlError) else told)
-    return failed
+    # What takes longest comes last, so that it keeps nothing else waiting.
+    return {**failed, **carry_out_moves(links, moves, endpoints)} if moves else failed
 
 
 def _carry_out(
@@ -105,7 +124,7 @@ def _carry_out(
     return failed
 
 
-def _commands(step: Action, endpoints: Mapping[Member, Endpoint]) -> list[Command]:  # noqa: PLR0911  (one case a step)
+def _commands(step: Action, endpoints: Mapping[Member, Endpoint]) -> list[Command]:  # noqa: C901, PLR0911  (one case a step)
     match step:
         case steps.SetEpoch(epoch=epoch):
             return [("CLUSTER", "SET-CONFIG-EPOCH", epoch)]
@@ -127,12 +146,18 @@ def _commands(step: Action, endpoints: Mapping[Member, Endpoint]) -> list[Comman
             return [("CLUSTER", "FORGET", node_id)]
         case steps.CloseSlot(slot=slot):
             return [("CLUSTER", "SETSLOT", slot, "STABLE")]
+        case steps.Leave():
+            return [("CLUSTER", "RESET", "HARD")]
+        case steps.MigrateSlots() | steps.MoveKeys():
+            raise AssertionError("slots are moved between two members, not by commands to one")
         case steps.SetNodeTimeout(timeout_ms=timeout_ms):
             return [("CONFIG", "SET", "cluster-node-timeout", timeout_ms)]
 
 
 def _touched(step: Action) -> tuple[Member, ...]:
-    return (step.member, step.to) if isinstance(step, steps.Introduce | steps.Remind) else (step.member,)
+    if isinstance(step, steps.Introduce | steps.Remind | steps.MigrateSlots | steps.MoveKeys):
+        return (step.member, step.to)
+    return (step.member,)
 
 
 def _bounds(slots: SlotSet) -> list[int]:

@@ -13,9 +13,10 @@ from valkeyctl.dataplane.links import Links
 from valkeyctl.dataplane.model import Directory, Endpoint, Member, Spec
 from valkeyctl.dataplane.observe import MAX_PARALLEL, TIMEOUT_S, observe_over
 from valkeyctl.dataplane.plan import Blocked, Done, Plan, Steps, plan
-from valkeyctl.dataplane.progress import Progress, Teller
-from valkeyctl.dataplane.steps import Action, Step, describe_all
-from valkeyctl.dataplane.view import Absent, Outcome, Unreachable, View, Why
+from valkeyctl.dataplane.progress import MoveClock, Progress, Teller
+from valkeyctl.dataplane.steps import Action, MigrateSlots, MoveKeys, Step, counted, describe_all
+from valkeyctl.dataplane.translate import where
+from valkeyctl.dataplane.view import Absent, Job, JobState, Outcome, Unreachable, View, Why
 
 READY = "Ready: Valkey is in the declared state"
 FASTEST_S = 0.02
@@ -76,6 +77,8 @@ class _Run:
     failures: dict[Step, int] = field(default_factory=dict[Step, int])
     hopeless: dict[Step, errors.ValkeyctlError] = field(default_factory=dict[Step, errors.ValkeyctlError])
     silent: dict[Member, tuple[Unreachable, float]] = field(default_factory=dict[Member, tuple[Unreachable, float]])
+    moves: MoveClock = field(default_factory=MoveClock)
+    jobs_known: set[str] | None = None
     blocked_since: float | None = None
     pause_s: float = FASTEST_S
 
@@ -84,7 +87,9 @@ class _Run:
         while True:
             self.may_go_on()
             view = self._look()
+            self._note_failed_moves(view)
             what = self.decide(self.spec, view)
+            self.moves.see(what.slots_to_move if isinstance(what, Steps) else 0)
             if isinstance(what, Done):
                 self.teller.say(READY, ())
                 return view
@@ -133,12 +138,43 @@ class _Run:
         self.may_go_on()
         failed = apply_all(self.links, due, self.endpoints)
         self.taken_at.update(dict.fromkeys(due, now))
-        done = describe_all(step for step in due if step not in failed)
-        self.teller.say(_summary(what, view), tuple(wait.describe() for wait in what.waits), new=done)
+        done = [step for step in due if step not in failed]
+        # Keys are sent in many small turns; that it is done is told once, and how far it is in the summary.
+        by_keys = describe_all(step for step in done if isinstance(step, MoveKeys))
+        lines = (
+            *describe_all(step for step in done if not isinstance(step, MoveKeys)),
+            *(line for line in by_keys if line not in self.teller.done),
+        )
+        self.teller.say(self._summary(what, view), tuple(wait.describe() for wait in what.waits), new=lines)
         for step, error in failed.items():
             self.teller.say(f"{step.describe()}: {error}", tuple(wait.describe() for wait in what.waits))
             self._count_failure(step, error)
         self._give_up_when_hopeless(what, view)
+
+    def _note_failed_moves(self, view: View) -> None:
+        """Servers move slots by themselves and tell afterwards that they failed: count that like a failed step.
+
+        What had failed before the first look isn't this run's.
+        """
+        ended = {
+            job.name: (node, job)
+            for node in view.nodes.values()
+            for job in node.jobs
+            if job.gives and job.state is JobState.FAILED
+        }
+        known, self.jobs_known = self.jobs_known, set(ended)
+        if known is None:
+            return
+        for name, (node, job) in ended.items():
+            if name in known:
+                continue
+            for step in self.taken_at:
+                if isinstance(step, MigrateSlots) and (step.member, step.to_id) == (node.member, job.other_id):
+                    if step.slots != job.slots:
+                        continue
+                    error = errors.ErrorReply(_told_of(job, view), where=where(node.endpoint))
+                    self.teller.say(f"{step.describe()}: {error}", ())
+                    self._count_failure(step, error)
 
     def _is_due(self, step: Action, now: float) -> bool:
         if step in self.hopeless:
@@ -191,16 +227,27 @@ class _Run:
             done=self.teller.done,
         )
 
+    def _summary(self, what: Steps, view: View) -> str:
+        present = f"{len(view.nodes)} of {len(view.outcomes)} members answer"
+        moved = str(self.moves)
+        if moved:
+            return f"{moved}; {present}"
+        if what.actions:
+            return f"{present}; {len(what.actions)} steps"
+        first = what.waits[0].describe() if what.waits else ""
+        more = f" and {len(what.waits) - 1} more" if len(what.waits) > 1 else ""
+        return f"{present}; {first}{more}"
+
     def _pause(self, *, changed: bool) -> None:
         """Look again at once after a change, and ever less often while nothing happens."""
         self.pause_s = FASTEST_S if changed else min(SLOWEST_S, self.pause_s * 1.1)
         time.sleep(max(0.0, min(self.pause_s, self.deadline - time.monotonic())))
 
 
-def _summary(what: Steps, view: View) -> str:
-    present = f"{len(view.nodes)} of {len(view.outcomes)} members answer"
-    if what.actions:
-        return f"{present}; {len(what.actions)} steps"
-    first = what.waits[0].describe() if what.waits else ""
-    more = f" and {len(what.waits) - 1} more" if len(what.waits) > 1 else ""
-    return f"{present}; {first}{more}"
+def _told_of(job: Job, view: View) -> str:
+    """Why a move failed, in the words of both servers: often only the one at the other end knows."""
+    words = [job.message]
+    to = view.nodes.get(view.member_of_id.get(job.other_id, Member(-1, -1)))
+    words += [other.message for other in to.jobs if other.name == job.name] if to is not None else []
+    told = "; ".join(dict.fromkeys(word.rstrip(".") for word in words if word)) or "it was cancelled"
+    return f"the move of {counted(job.slots)} failed: {told}"

@@ -29,6 +29,11 @@ class Credentials:
 class Dialer(Protocol):
     """Opens connections to servers."""
 
+    @property
+    def credentials(self) -> Credentials:
+        """With what it signs in."""
+        ...
+
     def dial(self, endpoint: Endpoint, timeout_s: float) -> valkey.Valkey:
         """A connected client with one connection of its own, to be closed by the caller.
 

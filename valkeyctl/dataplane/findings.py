@@ -14,13 +14,15 @@ class Findings:
     """Filled by one rule after the other, in the order of the plan.
 
     `steps` can be taken now. `waits` are for what comes about by itself. `symptoms` go away when all else is right, so
-    they keep nobody waiting who is blocked. `problems` are for a person.
+    they keep nobody waiting who is blocked. `problems` are for a person. `slots_to_move` counts the slots that are with
+    another living shard than they are to be.
     """
 
     steps: list[Action] = field(default_factory=list[Action])
     waits: list[Wait] = field(default_factory=list[Wait])
     symptoms: list[Wait] = field(default_factory=list[Wait])
     problems: list[Problem] = field(default_factory=list[Problem])
+    slots_to_move: int = 0
 
     def do(self, step: Action) -> None:
         """A step that can be taken now."""

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from valkeyctl.dataplane.ghosts import Ghost, Kind, find_ghosts
 from valkeyctl.dataplane.model import Member, Spec
-from valkeyctl.dataplane.slots import EMPTY, Layout, SlotSet, planned_layout, union
+from valkeyctl.dataplane.slots import EMPTY, Layout, SlotSet, planned_layout, slots_moved, union
 from valkeyctl.dataplane.view import NodeView, Role, View
 
 PATIENCE_S = 10.0
@@ -22,10 +22,30 @@ class Knowledge:
     spec: Spec
     view: View
 
-    @property
+    @cached_property
     def nodes(self) -> Mapping[Member, NodeView]:
-        """The members that answered."""
-        return self.view.nodes
+        """The members that answered and take part.
+
+        A shard that is leaving takes part as long as it owns slots, or a move of slots that it has begun isn't over.
+        """
+        leaving = set(self.spec.leaving)
+        return {m: n for m, n in self.view.nodes.items() if m not in leaving or m.shard in self.draining}
+
+    @cached_property
+    def draining(self) -> tuple[int, ...]:
+        """The shards that are leaving and still have something to give."""
+        owning = {member.shard for member in self.owned} | set(self.shard_of_ghost.values())
+        moving = {
+            member.shard
+            for member, node in self.view.nodes.items()
+            if node.role is Role.PRIMARY and (node.is_moving_slots or node.migrating or node.importing)
+        }
+        return tuple(shard for shard in self.spec.leaving_shards if shard in owning or shard in moving)
+
+    @cached_property
+    def released(self) -> Mapping[Member, NodeView]:
+        """The leaving members that answered and have nothing to give any more."""
+        return {m: n for m, n in self.view.nodes.items() if m not in self.nodes}
 
     @cached_property
     def ghosts(self) -> tuple[Ghost, ...]:
@@ -43,7 +63,7 @@ class Knowledge:
 
         That is how the servers themselves decide, once they hear of each other.
         """
-        claimants = [n for n in self.nodes.values() if n.role is Role.PRIMARY and n.slots]
+        claimants = [n for n in self.view.nodes.values() if n.role is Role.PRIMARY and n.slots]
         claimants.sort(key=lambda n: (n.config_epoch, n.node_id), reverse=True)
         taken, owned = 0, dict[Member, SlotSet]()
         for node in claimants:
@@ -59,7 +79,7 @@ class Knowledge:
 
         Among nodes that know each other there is no dispute: the newer epoch wins, and they settle it by themselves.
         """
-        claimants = [n for n in self.nodes.values() if n.role is Role.PRIMARY and n.slots]
+        claimants = [n for n in self.view.nodes.values() if n.role is Role.PRIMARY and n.slots]
         return tuple(
             (one, other, one.slots & other.slots)
             for i, one in enumerate(claimants)
@@ -90,23 +110,44 @@ class Knowledge:
 
     @cached_property
     def held(self) -> Layout:
-        """The slots of each shard: those its members own, those a lost member owned, those others believe it owns."""
-        held = [EMPTY] * self.spec.shards
+        """The slots of each shard: those its members own, those a lost member owned, those others believe it owns.
+
+        What servers are moving by themselves counts where it goes, so that nothing is planned against it.
+        """
+        held = [EMPTY] * self.spec.span
         for member, slots in self.owned.items():
             held[member.shard] |= slots
         for node_id, slots in self.lost.items():
             held[self.shard_of_ghost[node_id]] |= slots
         for shard, slots in enumerate(self._believed):
             held[shard] |= slots
+        for member, node in self.view.nodes.items():
+            for job in node.running_jobs:
+                to = self.view.member_of_id.get(job.other_id)
+                on_their_way = job.slots & self.owned.get(member, EMPTY)
+                if to is not None and to.shard < self.spec.shards:
+                    held[member.shard] -= on_their_way
+                    held[to.shard] |= on_their_way
         return tuple(held)
 
     @cached_property
     def target(self) -> Layout:
-        """The layout to aim at: as declared, or the fewest slots away from what is found."""
+        """The layout to aim at: as declared where that is meant to the slot, or where no other moves fewer slots.
+
+        Shards that are leaving are in it, and get nothing.
+        """
         spec = self.spec
-        if spec.explicit or all(held.issubset(slots) for held, slots in zip(self.held, spec.layout, strict=True)):
-            return spec.layout
-        return planned_layout(spec.shards, self.held)
+        nothing = (EMPTY,) * (spec.span - spec.shards)
+        declared = spec.layout + nothing
+        if spec.explicit:
+            return declared
+        nearest = planned_layout(spec.shards, self.held) + nothing
+        return declared if slots_moved(self.held, declared) <= slots_moved(self.held, nearest) else nearest
+
+    @cached_property
+    def home(self) -> Mapping[int, int]:
+        """The shard that each slot is to belong to."""
+        return {slot: shard for shard, slots in enumerate(self.target) for slot in slots}
 
     @cached_property
     def elector_ids(self) -> frozenset[str]:
@@ -191,11 +232,11 @@ class Knowledge:
     def _believed(self) -> Layout:
         """Slots that nobody owns any more and that others still believe to be an answering primary's, by its shard."""
         free = self.free
-        believed = [EMPTY] * self.spec.shards
+        believed = [EMPTY] * self.spec.span
         if not free:
             return tuple(believed)
         owners = self.view.member_of_id
-        for node in self.nodes.values():
+        for node in self.view.nodes.values():
             for node_id, peer in node.peers.items():
                 if node_id in owners and peer.slots.bits & free.bits:
                     mine = peer.slots & free
@@ -204,9 +245,10 @@ class Knowledge:
         return tuple(believed)
 
     def _shard_of(self, ghost: Ghost, slots: SlotSet) -> int:
-        if ghost.member is not None and ghost.member.shard < self.spec.shards:
+        known = {*range(self.spec.shards), *self.spec.leaving_shards}
+        if ghost.member is not None and ghost.member.shard in known:
             return ghost.member.shard
-        followers = [m for m, n in self.nodes.items() if n.primary_id == ghost.node_id]
+        followers = [m for m, n in self.view.nodes.items() if n.primary_id == ghost.node_id]
         if followers:
             return min(followers).shard
         return max(range(self.spec.shards), key=lambda s: len(self.spec.layout[s] & slots))

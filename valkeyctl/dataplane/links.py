@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Self, TypeVar
 
 from valkeyctl.dataplane import errors
-from valkeyctl.dataplane.dial import Dialer
+from valkeyctl.dataplane.dial import Credentials, Dialer
 from valkeyctl.dataplane.fanout import fan_out
 from valkeyctl.dataplane.model import Endpoint, Member
 from valkeyctl.dataplane.session import Session
@@ -27,6 +27,19 @@ class Links:
         self._idle: dict[Member, Session] = {}
         self._busy: dict[Member, Session] = {}
         self._lock = threading.Lock()
+        self._patient: Links | None = None
+
+    @property
+    def credentials(self) -> Credentials:
+        """Who we are to the servers: a server that sends keys to another has to say so too."""
+        return self._dialer.credentials
+
+    def patient(self, timeout_s: float) -> Links:
+        """Links to the same members for what takes its time; opened at the first call, closed with these."""
+        with self._lock:
+            if self._patient is None:
+                self._patient = Links(self._dialer, timeout_s=timeout_s, max_parallel=self._max_parallel)
+            return self._patient
 
     def each(
         self,
@@ -60,6 +73,9 @@ class Links:
             sessions = [*self._idle.values(), *self._busy.values()]
             self._idle.clear()
             self._busy.clear()
+            patient, self._patient = self._patient, None
+        if patient is not None:
+            patient.close()
         for session in sessions:
             session.close()
 

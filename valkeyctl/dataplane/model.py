@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Literal
 
 from valkeyctl.dataplane.errors import InvalidSlots
 from valkeyctl.dataplane.slots import Layout, uncovered
@@ -48,6 +49,20 @@ Directory = Callable[[], Mapping[Member, Endpoint]]
 
 
 @dataclass(frozen=True)
+class Migration:
+    """How slots are moved from shard to shard.
+
+    `max_parallel` shards give slots away at a time. `method`: "atomic" lets the servers do it (Valkey 9.0 and newer),
+    "keys" sends keys in batches, "auto" takes the first where both servers can. `pipeline` is how many keys such a
+    batch has at most; it has fewer where they are large.
+    """
+
+    max_parallel: int = 16
+    method: Literal["auto", "atomic", "keys"] = "auto"
+    pipeline: int = 1000
+
+
+@dataclass(frozen=True)
 class Spec:
     """The declared state of one instance.
 
@@ -72,6 +87,12 @@ class Spec:
 
     `primaries` gives, by shard, the ordinal of the member that is to have the primary's role: it is moved there as soon
     as that member is in sync. Shards that it doesn't name keep theirs wherever it is.
+
+    `leaving` are members that exist and aren't declared any more. What slots their shards own goes to the declared
+    shards; then they are forgotten, and empty nodes that know nobody.
+
+    `may_move` is a person's consent to move slots between shards that are alive: who has it has seen where to. Without
+    it only moves that were begun are brought to an end. `migration` says how it is done.
     """
 
     instance: str
@@ -85,6 +106,9 @@ class Spec:
     persistent: bool = False
     takeover_after_s: float | None = None
     primaries: Mapping[int, int] = field(default_factory=dict[int, int], hash=False)
+    leaving: tuple[Member, ...] = ()
+    may_move: bool = True
+    migration: Migration = Migration()
 
     def __post_init__(self) -> None:
         if not 1 <= self.shards <= MAX_SHARDS:
@@ -105,8 +129,25 @@ class Spec:
         """Every declared member, by shard and ordinal."""
         return tuple(Member(s, o) for s in range(self.shards) for o in range(self.replicas + 1))
 
+    @cached_property
+    def everybody(self) -> tuple[Member, ...]:
+        """The declared members, and those that are leaving."""
+        return self.members + self.leaving
+
+    @cached_property
+    def leaving_shards(self) -> tuple[int, ...]:
+        """The shards that are leaving, by number."""
+        return tuple(sorted({member.shard for member in self.leaving} - set(range(self.shards))))
+
+    @cached_property
+    def span(self) -> int:
+        """How many shards there are, counted up to the last one that is leaving; some in between may have gone."""
+        return max((self.shards, *(shard + 1 for shard in self.leaving_shards)))
+
     def shard_members(self, shard: int) -> tuple[Member, ...]:
-        """The declared members of one shard, by ordinal."""
+        """The declared members of one shard, by ordinal; of a shard that is leaving, those that exist."""
+        if shard >= self.shards:
+            return tuple(member for member in self.leaving if member.shard == shard)
         return tuple(Member(shard, o) for o in range(self.replicas + 1))
 
 

@@ -35,7 +35,7 @@ def observe(
     timeout_s: float = TIMEOUT_S,
     max_parallel: int = MAX_PARALLEL,
 ) -> View:
-    """What every declared member says of itself now. Only reads.
+    """What every declared member, and every one that is leaving, says of itself now. Only reads.
 
     A member without an endpoint is Absent, one that doesn't answer within `timeout_s`, or answers with an error, is
     Unreachable with the reason; neither raises. At most `max_parallel` members are asked at a time, one round trip
@@ -47,14 +47,14 @@ def observe(
 
 def observe_over(links: Links, spec: Spec, endpoints: Mapping[Member, Endpoint]) -> View:
     """As `observe`, over connections that stay open."""
-    declared = {member: endpoints[member] for member in spec.members if member in endpoints}
+    declared = {member: endpoints[member] for member in spec.everybody if member in endpoints}
 
     def talk(session: Session) -> Outcome:
         return _ask(session, with_timeout=spec.node_timeout_ms is not None)
 
     told = links.each(declared, talk)
     outcomes: dict[Member, Outcome] = {}
-    for member in spec.members:
+    for member in spec.everybody:
         outcome = told.get(member)
         if outcome is None:
             outcomes[member] = Absent(member)
@@ -67,13 +67,23 @@ def observe_over(links: Links, spec: Spec, endpoints: Mapping[Member, Endpoint])
 
 
 def _ask(session: Session, *, with_timeout: bool) -> Outcome:
-    replies = session.ask((*wire.OBSERVATION, wire.NODE_TIMEOUT) if with_timeout else wire.OBSERVATION)
+    questions = [*wire.OBSERVATION, *((wire.NODE_TIMEOUT,) if with_timeout else ())]
+    # A server that is known to understand the question is asked with the rest, in one round trip.
+    asked_at_once = session.moves_atomically
+    replies = session.ask([*questions, wire.JOBS] if asked_at_once else questions)
     for reply in replies:
         if isinstance(reply, errors.ValkeyctlError):
             raise reply
     texts = [reply for reply in replies[: len(wire.OBSERVATION)] if isinstance(reply, bytes)]
     try:
-        return wire.node_view(session.endpoint, texts, replies[len(wire.OBSERVATION)] if with_timeout else None)
+        node = wire.node_view(session.endpoint, texts, replies[len(wire.OBSERVATION)] if with_timeout else None)
+        session.moves_atomically = node.moves_atomically
+        if not node.moves_atomically:
+            return node
+        told = replies[-1] if asked_at_once else session.ask([wire.JOBS])[0]
+        if isinstance(told, errors.ValkeyctlError):
+            raise told
+        return replace(node, jobs=wire.jobs(told))
     except wire.StillLoading as e:
         detail = f"{where(session.endpoint)}: the server still reads its dataset"
         return Unreachable(session.endpoint, Why.LOADING, detail, node_id=e.node_id)

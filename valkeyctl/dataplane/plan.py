@@ -11,9 +11,12 @@ from valkeyctl.dataplane.plan_forget import forget_the_gone
 from valkeyctl.dataplane.plan_guard import refuse_foreign
 from valkeyctl.dataplane.plan_handover import hand_over
 from valkeyctl.dataplane.plan_introduce import introduce_members, remind_of_slots
+from valkeyctl.dataplane.plan_leave import release_members
 from valkeyctl.dataplane.plan_members import await_members, await_service
+from valkeyctl.dataplane.plan_moves import move_slots
+from valkeyctl.dataplane.plan_open import close_open_slots
 from valkeyctl.dataplane.plan_replicas import attach_replicas
-from valkeyctl.dataplane.plan_slots import assign_slots, close_open_slots, refuse_moves, settle_claims
+from valkeyctl.dataplane.plan_slots import assign_slots, settle_claims
 from valkeyctl.dataplane.plan_timeout import end_the_wait
 from valkeyctl.dataplane.shards import Problem, decide_shards
 from valkeyctl.dataplane.steps import Action, Step, Wait
@@ -38,11 +41,13 @@ class Blocked:
 class Steps:
     """What to do now. Any part of it may be carried out and the rest left: the state in between is safe.
 
-    `blocked` is what will be left for a person when all else is done.
+    `blocked` is what will be left for a person when all else is done. `slots_to_move` counts the slots that have yet to
+    be moved from one living shard to another.
     """
 
     steps: tuple[Step, ...]
     blocked: Blocked | None = None
+    slots_to_move: int = 0
 
     @property
     def actions(self) -> tuple[Action, ...]:
@@ -81,18 +86,19 @@ def plan(spec: Spec, view: View) -> Plan:
     introduce_members(k, shards, found)
     attach_replicas(k, shards, found)
     forget_the_gone(k, shards, found)
-    close_open_slots(k, found)
-    refuse_moves(k, found)
+    close_open_slots(k, shards, found)
+    move_slots(k, shards, found)
+    release_members(k, shards, found)
     agreed = remind_of_slots(k, shards, found)
     await_service(k, found)
     end_the_wait(k, found, settled=agreed and all(shard.primary is not None for shard in shards))
     hand_over(k, shards, found)
     blocked = _blocked(found.problems) if found.problems else None
     if found.steps or found.waits:
-        return Steps((*found.steps, *found.waits), blocked)
+        return Steps((*found.steps, *found.waits), blocked, found.slots_to_move)
     if blocked:
         return blocked
-    return Steps(tuple(found.symptoms)) if found.symptoms else Done()
+    return Steps(tuple(found.symptoms), slots_to_move=found.slots_to_move) if found.symptoms else Done()
 
 
 def _blocked(problems: list[Problem]) -> Blocked:

@@ -30,7 +30,7 @@ def forget_the_gone(k: Knowledge, shards: Sequence[Shard], found: Findings) -> N
             continue
         if ghost.kind is not Kind.GONE or (ghost.node_id in k.lost and ghost.node_id not in given_up):
             continue
-        for member in sorted(ghost.told_by):
+        for member in sorted(ghost.told_by.keys() & k.nodes.keys()):
             if election_due:
                 found.symptom(member, f"it forgets {ghost}")
             elif k.nodes[member].primary_id == ghost.node_id:

@@ -51,7 +51,7 @@ def can_hand_over(k: Knowledge, shards: Sequence[Shard], primary: NodeView, heir
         return False
     if not in_sync(heir, primary) or not (knows(heir, primary) and knows(primary, heir)):
         return False
-    if any(node.migrating or node.importing for node in (primary, heir)):
+    if primary.is_moving_slots or any(node.migrating or node.importing for node in (primary, heir)):
         return False
     voters = [k.nodes[member] for member in k.owned]
     ready = sum(1 for voter in voters if knows(voter, heir) and knows(heir, voter))

@@ -68,6 +68,8 @@ def remind_of_slots(k: Knowledge, shards: Sequence[Shard], found: Findings) -> b
                 node is not primary
                 and primary.slots
                 and not k.disputes
+                # While slots are moved, this changes faster than it could be told.
+                and not found.slots_to_move
                 and knows(node, primary)
                 and knows(primary, node)
             ):

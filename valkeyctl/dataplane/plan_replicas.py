@@ -8,6 +8,7 @@ from valkeyctl.dataplane.findings import Findings
 from valkeyctl.dataplane.knowledge import Knowledge
 from valkeyctl.dataplane.plan_introduce import knows
 from valkeyctl.dataplane.shards import Shard, has_copy
+from valkeyctl.dataplane.slots import union
 from valkeyctl.dataplane.steps import Detach, Promote, Replicate, TakeOver
 from valkeyctl.dataplane.view import NodeView, Role
 
@@ -71,8 +72,9 @@ def _replicate(k: Knowledge, node: NodeView, primary: NodeView, found: Findings)
     peer = node.peers.get(primary.node_id)
     if peer is None or peer.handshake or peer.role is not Role.PRIMARY:
         found.wait(node.member, f"it knows {primary.member} as a primary")
-    elif primary.member not in k.owned and k.target[primary.member.shard]:
-        # Its choice isn't final before it owns slots: a member with the data may still turn up.
+    elif primary.member not in k.owned and k.target[primary.member.shard] - union(k.owned.values()):
+        # Its choice isn't final before it owns slots: a member with the data may still turn up. But where others own
+        # all that it is to get, there is no such member, and it needs a copy before it gets them.
         found.symptom(node.member, f"{primary.member} owns slots")
     else:
         found.do(Replicate(node.member, primary.member, primary.node_id))

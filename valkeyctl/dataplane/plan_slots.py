@@ -1,19 +1,15 @@
-"""Who owns which slots: settle double claims, give away what nobody owns, close what is open; never move keys."""
+"""Who owns which slots: settle double claims, give away what nobody owns; never move keys."""
 
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
 
 from valkeyctl.dataplane.findings import Findings
-from valkeyctl.dataplane.ghosts import Kind
 from valkeyctl.dataplane.knowledge import Knowledge
-from valkeyctl.dataplane.model import Member
 from valkeyctl.dataplane.shards import Shard
 from valkeyctl.dataplane.slots import SlotSet, union
-from valkeyctl.dataplane.steps import AssignSlots, CloseSlot, DropSlots, SetEpoch
+from valkeyctl.dataplane.steps import AssignSlots, DropSlots, SetEpoch
 from valkeyctl.dataplane.view import NodeView
-
-NO_MOVES = "moving slots between shards is not supported yet"
 
 
 def settle_claims(k: Knowledge, shards: Sequence[Shard], found: Findings) -> None:
@@ -33,14 +29,8 @@ def settle_claims(k: Knowledge, shards: Sequence[Shard], found: Findings) -> Non
         for node in shard.nodes:
             if shard.primary is None or node is shard.primary or node.member not in k.owned:
                 continue
-            if node.keys:
-                found.refuse(
-                    f"shard {shard.index}: {shard.primary.member} and {node.member} both own slots and hold keys",
-                    f"{NO_MOVES.capitalize()}: move the slots of one to the other (valkey-cli --cluster reshard).",
-                    shard.primary.member,
-                    node.member,
-                )
-            elif not k.disputes:
+            # Where both hold keys, those of the one move to the other like any others.
+            if not node.keys and not node.running_jobs and not k.disputes:
                 found.do(DropSlots(node.member, k.owned[node.member]))
 
 
@@ -103,59 +93,3 @@ def _assign_in_a_cluster(
         found.do(AssignSlots(primary.member, ready, raise_epoch=True, lost=lost))
     if stale:
         found.symptom(primary.member, f"it forgets the former owner of slots {union(stale.values())}")
-
-
-def refuse_moves(k: Knowledge, found: Findings) -> None:
-    """Say which slots would have to move between shards that are alive."""
-    for shard, target in enumerate(k.target):
-        owners = [member for member in k.owned if member.shard == shard]
-        misplaced = union(k.owned[member] for member in owners) - target
-        if not misplaced:
-            continue
-        receivers = [s for s, wanted in enumerate(k.target) if wanted & misplaced]
-        found.refuse(
-            f"shard {shard} owns slots {misplaced} that are declared for shard {', '.join(map(str, receivers))}; "
-            f"{NO_MOVES}",
-            "Declare the present layout under `slots`, or move the slots yourself (valkey-cli --cluster reshard).",
-            *owners,
-        )
-
-
-def close_open_slots(k: Knowledge, found: Findings) -> None:
-    """Return open slots to stable on every node, replicas too (reports C4, C18); only where no key has moved."""
-    openers: dict[int, list[NodeView]] = {}
-    for node in k.nodes.values():
-        for slot in (*node.migrating, *node.importing):
-            openers.setdefault(slot, []).append(node)
-    for slot in sorted(openers):
-        _close(k, slot, openers[slot], found)
-
-
-def _close(k: Knowledge, slot: int, openers: Sequence[NodeView], found: Findings) -> None:
-    owner = next((member for member, slots in k.owned.items() if slot in slots), None)
-    others = {other for node in openers for other in (node.migrating.get(slot), node.importing.get(slot)) if other}
-    away = [k.ghost_of_id[i] for i in sorted(others) if i in k.ghost_of_id and k.ghost_of_id[i].kind is Kind.AWAY]
-    first = min(node.member for node in openers)
-    if owner is None or away:
-        found.wait(first, f"{away[0] if away else 'an owner'} answers: slot {slot} is open")
-        return
-    strays = [
-        node.member
-        for node in k.nodes.values()
-        if node.member != owner and node.primary_id == "" and node.open_slot_keys.get(slot, 0)
-    ]
-    if strays:
-        found.refuse(
-            f"slot {slot} is half moved: {owner} owns it and {', '.join(map(str, strays))} holds keys of it",
-            f"{NO_MOVES.capitalize()}: finish or undo the move (valkey-cli --cluster fix).",
-            owner,
-            *strays,
-        )
-        return
-    for member in sorted({_where_to_close(k, node) for node in openers}):
-        found.do(CloseSlot(member, slot))
-
-
-def _where_to_close(k: Knowledge, node: NodeView) -> Member:
-    """A replica refuses to close a slot itself, and does so when its primary is told to, open there or not."""
-    return k.view.member_of_id.get(node.primary_id, node.member)

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from valkeyctl.dataplane.knowledge import Knowledge
 from valkeyctl.dataplane.model import Member, Spec, pod_name
-from valkeyctl.dataplane.plan import Blocked, Done, Plan, plan
+from valkeyctl.dataplane.plan import Blocked, Done, Plan, Steps, plan
 from valkeyctl.dataplane.plan_introduce import agrees, knows
 from valkeyctl.dataplane.plan_replicas import in_sync
 from valkeyctl.dataplane.shards import Shard, decide_shards
@@ -99,10 +99,16 @@ def report(spec: Spec, view: View) -> Report:
         phase=_phase(k, what),
         conditions=conditions,
         primaries={f"s{index}": primary.endpoint.pod for index, primary in owners.items()},
-        layout=tuple(union(v for m, v in k.owned.items() if m.shard == shard) for shard in range(spec.shards)),
+        layout=_layout(k),
         server_version=", ".join(sorted({node.version for node in view.nodes.values()})),
         members=tuple(_member(k, shards, member) for member in spec.members),
     )
+
+
+def _layout(k: Knowledge) -> Layout:
+    """What each shard owns; of those that are leaving, as long as they own something."""
+    shards = max((k.spec.shards, *(member.shard + 1 for member in k.owned)))
+    return tuple(union(v for m, v in k.owned.items() if m.shard == shard) for shard in range(shards))
 
 
 def _phase(k: Knowledge, what: Plan) -> Phase:
@@ -112,6 +118,8 @@ def _phase(k: Knowledge, what: Plan) -> Phase:
         return Phase.READY
     covered = len(union(k.owned.values())) == len(union(k.spec.layout))
     serving = covered and all(node.state_ok for node in k.nodes.values())
+    if serving and isinstance(what, Steps) and what.slots_to_move:
+        return Phase.REBALANCING
     if serving and (k.spec.formed or isinstance(what, Blocked)):
         return Phase.DEGRADED
     if isinstance(what, Blocked) or (k.spec.formed and not covered):
@@ -153,9 +161,10 @@ def _members_known(k: Knowledge) -> Condition:
 
 def _slots_covered(k: Knowledge, shards: Sequence[Shard]) -> Condition:
     owned = [union(v for m, v in k.owned.items() if m.shard == shard) for shard in range(k.spec.shards)]
-    lacking = {shard: wanted - owned[shard] for shard, wanted in enumerate(k.target) if wanted - owned[shard]}
+    target = k.target[: k.spec.shards]
+    lacking = {shard: wanted - owned[shard] for shard, wanted in enumerate(target) if wanted - owned[shard]}
     if lacking:
-        nobody = union(lacking.values()) - union(owned)
+        nobody = union(lacking.values()) - union(k.owned.values())
         reason = "SlotsWithoutOwner" if nobody else "SlotsElsewhere"
         told = [f"shard {shard} lacks slots {slots}" for shard, slots in lacking.items()]
         status = Status.UNKNOWN if nobody and k.view.missing else Status.FALSE

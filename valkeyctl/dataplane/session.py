@@ -14,7 +14,7 @@ from valkeyctl.dataplane.errors import ConnectFailed, ValkeyctlError
 from valkeyctl.dataplane.model import Endpoint
 from valkeyctl.dataplane.translate import of_reply, translated, where
 
-Command = tuple[str | int, ...]
+Command = tuple[str | int | bytes, ...]
 Reply = bytes | int | list[object] | ValkeyctlError | None
 
 
@@ -24,6 +24,8 @@ class Session:
     def __init__(self, endpoint: Endpoint, dialer: Dialer, timeout_s: float) -> None:
         """Connect. Raises `errors.Unreachable` and `errors.Refused`."""
         self.endpoint = endpoint
+        #: Whether the server is known to move slots by itself; set by who has asked for its version.
+        self.moves_atomically = False
         self._closed = False
         with translated(endpoint):
             self._client: valkey.Valkey = dialer.dial(endpoint, timeout_s)

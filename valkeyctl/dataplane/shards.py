@@ -47,8 +47,8 @@ def has_copy(node: NodeView) -> bool:
 
 
 def decide_shards(k: Knowledge) -> tuple[Shard, ...]:
-    """Every declared shard as it stands."""
-    return tuple(_decide(k, shard) for shard in range(k.spec.shards))
+    """Every declared shard as it stands, in order, and after them those that are leaving and not empty yet."""
+    return tuple(_decide(k, shard) for shard in (*range(k.spec.shards), *k.draining))
 
 
 def _decide(k: Knowledge, index: int) -> Shard:
@@ -130,7 +130,7 @@ def _followers(k: Knowledge) -> Mapping[str, int]:
 def _on_undeclared(k: Knowledge, ghost: Ghost) -> Problem:
     return Problem(
         f"slots {k.lost[ghost.node_id]} are on {ghost}, which isn't declared",
-        "Declare as many shards and replicas as before; moving slots between shards is not supported yet.",
+        "The next `pulumi up` moves them to the declared shards.",
     )
 
 

@@ -199,6 +199,13 @@ def planned_layout(shards: int, previous: Layout | None = None, explicit: Layout
     return tuple(kept)
 
 
+def slots_moved(before: Layout, after: Layout) -> int:
+    """How many slots have another shard after than before; those that had none before aren't moved."""
+    return sum(
+        len(had - (after[shard] if shard < len(after) else EMPTY)) for shard, had in enumerate(before) if had.bits
+    )
+
+
 def _quotas(sizes: Sequence[int]) -> list[int]:
     """How many slots each shard gets: all within one of equal, and the one more to those that have most already."""
     floor, extra = divmod(SLOTS, len(sizes))

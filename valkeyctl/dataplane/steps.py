@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from valkeyctl.dataplane.model import Member
-from valkeyctl.dataplane.slots import SlotSet
+from valkeyctl.dataplane.slots import EMPTY, SlotSet
 
 
 @dataclass(frozen=True)
@@ -187,6 +187,66 @@ class CloseSlot:
 
 
 @dataclass(frozen=True)
+class MigrateSlots:
+    """Have a primary give slots to another by itself, while both serve; it tells later how that ended.
+
+    `first`: the other owned no slots so far, and gets the functions first.
+    """
+
+    member: Member
+    to: Member
+    to_id: str
+    slots: SlotSet
+    first: bool = False
+    settles_in_s: ClassVar[float] = 0.0
+
+    def describe(self) -> str:
+        """One line for a person."""
+        return f"{self.member}: move {counted(self.slots)} to {self.to}"
+
+
+@dataclass(frozen=True)
+class MoveKeys:
+    """Open slots between two primaries, send their keys, and give them over; as far as it gets in a moment.
+
+    What isn't done then stays open, which serves clients that follow redirections, and is gone on with. `begun` are
+    those of the slots that are open already. `first` as for MigrateSlots, `pipeline` as for Migration.
+    """
+
+    member: Member
+    member_id: str
+    to: Member
+    to_id: str
+    slots: SlotSet
+    begun: SlotSet = EMPTY
+    first: bool = False
+    pipeline: int = 1000
+    settles_in_s: ClassVar[float] = 0.0
+
+    def describe(self) -> str:
+        """One line for a person."""
+        return f"{self.member}: move slots to {self.to}, key by key"
+
+
+@dataclass(frozen=True)
+class Leave:
+    """Make an empty member that nobody knows any more a node that knows nobody either, with a new id."""
+
+    member: Member
+    settles_in_s: ClassVar[float] = 1.0
+
+    def describe(self) -> str:
+        """One line for a person."""
+        return f"{self.member}: leave the cluster"
+
+
+def counted(slots: SlotSet) -> str:
+    """Slots for people: how many, and which where that is short."""
+    word = "slot" if len(slots) == 1 else "slots"
+    return f"{word} {slots}" if len(slots.ranges) <= 2 else f"{len(slots)} {word} from {slots.ranges[0][0]} on"
+
+
+@dataclass(frozen=True)
 class SetNodeTimeout:
     """Set the live `cluster-node-timeout`: short while an empty node waits to serve its first slots, or as declared."""
 
@@ -225,6 +285,9 @@ Action = (
     | HandOver
     | Forget
     | CloseSlot
+    | MigrateSlots
+    | MoveKeys
+    | Leave
     | SetNodeTimeout
 )
 Step = Action | Wait
@@ -242,6 +305,9 @@ _TOGETHER: dict[type[Action], str] = {
     HandOver: "take the primaries' roles over at",
     Forget: "forget nodes that are gone at",
     CloseSlot: "close slots of",
+    MigrateSlots: "move slots from",
+    MoveKeys: "move slots from",
+    Leave: "make leave the cluster",
     SetNodeTimeout: "set the node timeouts of",
 }
 _MOST_LINES = 4

@@ -67,6 +67,30 @@ class ReplicaLink:
     was_up: bool
 
 
+class JobState(StrEnum):
+    """How a server's job of moving slots stands."""
+
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True)
+class Job:
+    """Slots that servers move by themselves, as one of the two tells it.
+
+    `gives`: the teller gives them to the node `other_id`, otherwise it gets them from there. `name` is the same at both
+    ends. `message` is the server's own word for why it failed ("" otherwise).
+    """
+
+    name: str
+    gives: bool
+    other_id: str
+    slots: SlotSet
+    state: JobState
+    message: str = ""
+
+
 @dataclass(frozen=True)
 class NodeView:
     """One server, told by itself.
@@ -74,7 +98,8 @@ class NodeView:
     `peers` are the other nodes that it knows, by id. `keys` counts the keys of all databases, `offset` is its
     position in the replication stream `replication_id`, in bytes. `migrating` and `importing` give, by slot, the id
     of the node at the other end of an open slot, and `open_slot_keys` how many keys it holds in each slot that is
-    open anywhere. `node_timeout_ms` is its live `cluster-node-timeout`, None where nobody asked.
+    open anywhere. `node_timeout_ms` is its live `cluster-node-timeout`, None where nobody asked. `jobs` are the moves
+    of slots that it remembers, running or ended (none before 9.0).
     """
 
     endpoint: Endpoint
@@ -95,6 +120,22 @@ class NodeView:
     importing: Mapping[int, str] = field(default_factory=dict[int, str])
     open_slot_keys: Mapping[int, int] = field(default_factory=dict[int, int])
     node_timeout_ms: int | None = None
+    jobs: tuple[Job, ...] = ()
+
+    @property
+    def moves_atomically(self) -> bool:
+        """Whether its version can move slots by itself (`CLUSTER MIGRATESLOTS`, since 9.0)."""
+        return int(self.version.partition(".")[0] or 0) >= 9
+
+    @property
+    def is_moving_slots(self) -> bool:
+        """Whether a move of slots is under way in which it gives or takes."""
+        return any(job.state is JobState.RUNNING for job in self.jobs)
+
+    @property
+    def running_jobs(self) -> tuple[Job, ...]:
+        """The moves in which it gives slots away now."""
+        return tuple(job for job in self.jobs if job.gives and job.state is JobState.RUNNING)
 
     @property
     def member(self) -> Member:
@@ -135,7 +176,7 @@ Outcome = NodeView | Unreachable | Absent
 
 @dataclass(frozen=True)
 class View:
-    """One observation: an outcome for every declared member."""
+    """One observation: an outcome for every declared member, and for those that are leaving."""
 
     outcomes: Mapping[Member, Outcome]
 

@@ -11,11 +11,11 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from valkeyctl.dataplane.model import Endpoint
 from valkeyctl.dataplane.slots import EMPTY, SlotSet, union
-from valkeyctl.dataplane.view import NodeView, Peer, ReplicaLink, Role
+from valkeyctl.dataplane.view import Job, JobState, NodeView, Peer, ReplicaLink, Role
 
 if TYPE_CHECKING:
     # The agent reads answers without valkey-py, which the session speaks with.
@@ -27,7 +27,15 @@ OBSERVATION: tuple[Command, ...] = (
     ("CLUSTER", "INFO"),
     ("INFO", "server", "replication", "persistence", "keyspace"),
 )
+#: Only servers of 9.0 and newer know it.
+JOBS: Command = ("CLUSTER", "GETSLOTMIGRATIONS")
 NODE_TIMEOUT: Command = ("CONFIG", "GET", "cluster-node-timeout")
+_JOB_ENDS = {
+    "success": JobState.DONE,
+    "failed": JobState.FAILED,
+    "cancelled": JobState.FAILED,
+    "canceled": JobState.FAILED,
+}
 _NOBODY = "-"
 _DATABASE = re.compile(r"db\d+")
 
@@ -70,6 +78,35 @@ def node_view(endpoint: Endpoint, replies: Sequence[bytes], node_timeout: object
         importing=nodes.importing,
         node_timeout_ms=_config_number(node_timeout),
     )
+
+
+def jobs(reply: object) -> tuple[Job, ...]:
+    """The moves of slots in a server's answer to JOBS, newest first.
+
+    A replica only tracks those of its primary, without the other end; they are left out. Raises ValueError, KeyError or
+    IndexError for nonsense.
+    """
+    if not isinstance(reply, list):
+        raise ValueError("an answer of another kind")  # noqa: TRY004  (nonsense from outside is a value)
+    found: list[Job] = []
+    for entry in cast("list[list[bytes | int]]", reply):
+        texts = [part.decode(errors="replace") if isinstance(part, bytes) else str(part) for part in entry]
+        told = dict(zip(texts[::2], texts[1::2], strict=True))
+        gives = told["operation"].upper() == "EXPORT"
+        other = told.get("target_node" if gives else "source_node", "")
+        if not other:
+            continue
+        found.append(
+            Job(
+                name=told["name"],
+                gives=gives,
+                other_id=other,
+                slots=union(_span(part) for part in told["slot_ranges"].split()),
+                state=_JOB_ENDS.get(told["state"].lower(), JobState.RUNNING),
+                message=told.get("message", ""),
+            )
+        )
+    return tuple(found)
 
 
 def is_replica(told: bytes) -> bool:

@@ -38,6 +38,19 @@ class Directory:
         path = path_of("apps/v1", "statefulsets", self.namespace)
         return self.api.items(path, {"labelSelector": selector(self.instance)})
 
+    def beyond(self, shards: int) -> tuple[Member, ...]:
+        """The members of shards from the number `shards` on that exist: as StatefulSets want them, or as Pods that are
+        still there. They are leaving, where no more shards than that are declared.
+        """
+        wanted = {
+            Member(shard, ordinal)
+            for workload in self.workloads()
+            if (shard := shard_of(str(workload["metadata"]["name"]), self.instance)) is not None
+            for ordinal in range(int((workload.get("spec") or {}).get("replicas") or 0))
+        }
+        there = {member for pod in self.pods() if (member := self.member_of(pod)) is not None}
+        return tuple(sorted(member for member in wanted | there if member.shard >= shards))
+
     def member_of(self, pod: Object) -> Member | None:
         """See `member_of`."""
         return member_of(pod, self.instance)
@@ -45,6 +58,12 @@ class Directory:
     def _endpoint(self, pod: Object) -> Endpoint | None:
         found = endpoint_of(pod, self.namespace, self.instance, self.port)
         return found if server_runs(pod.get("status") or {}) else None
+
+
+def shard_of(workload: str, instance: str) -> int | None:
+    """The shard that a StatefulSet runs, by its name; None for one that runs none of this instance."""
+    text = workload.removeprefix(f"{instance}-s")
+    return int(text) if text.isdigit() and workload == workload_name(instance, int(text)) else None
 
 
 def member_of(pod: Object, instance: str) -> Member | None:

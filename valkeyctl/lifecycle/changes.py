@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from valkeyctl.dataplane import Layout, describe_layout, planned_layout
 from valkeyctl.dataplane.errors import InvalidSlots, ValkeyctlError
+from valkeyctl.dataplane.slots import EMPTY, slots_moved
 from valkeyctl.lifecycle.props import Props, is_unknown, layout_of
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ DECLARED_KEYS = (
     "node_timeout_ms",
     "persistent",
     "takeover_after_s",
+    "migration",
     "heal",
     "settings",
     "workload_revision",
@@ -44,6 +46,9 @@ DECLARED_KEYS = (
 
 #: Of these, those whose change moves roles or replaces Pods: a preview looks at Valkey to tell which.
 ROLLING_KEYS = ("workload_revision", "primary_ordinals")
+
+
+_MOST_SHARDS_TOLD = 8
 
 
 class ChangeRefused(ValkeyctlError):  # noqa: N818 - reads as what happened
@@ -66,15 +71,8 @@ def planned_inputs(olds: Props, news: Props, live: InstanceStatus | None) -> dic
             where="slots",
             remedy="Give each shard its slots, or leave `slots` out.",
         )
-    before = standing(olds, live)
-    if before is None:
-        previous = None
-    else:
-        previous = before
-        _refuse_shapes(len(previous), shards)
+    previous = standing(olds, live)
     layout = planned_layout(shards, previous, explicit)
-    if previous is not None and layout != previous:
-        _refuse_moves(previous, layout)
     _refuse_lost_copies(olds, news)
     inputs["layout"] = describe_layout(layout)
     return inputs
@@ -96,17 +94,6 @@ def standing(olds: Props, live: InstanceStatus | None) -> Layout | None:
     return None
 
 
-def _refuse_shapes(shards_now: int, shards: int) -> None:
-    if shards != shards_now:
-        word = "fewer" if shards < shards_now else "more"
-        raise ChangeRefused(
-            f"{shards} shards are declared where the cluster has {shards_now}: moving slots to {word} shards is not "
-            "available in this version",
-            where="shards",
-            remedy=f"Declare {shards_now}, or make a new instance of {shards} shards and copy the data.",
-        )
-
-
 def _refuse_lost_copies(olds: Props, news: Props) -> None:
     """Refuses to replace Pods that have the only copy of their shard's data, in memory, unless a person consents."""
     before, after = olds.get("workload_revision"), news.get("workload_revision")
@@ -122,18 +109,22 @@ def _refuse_lost_copies(olds: Props, news: Props) -> None:
     )
 
 
-def _refuse_moves(previous: Layout, layout: Layout) -> None:
-    moves = {
-        f"s{shard}": f'"{before}" => "{after}"'
-        for shard, (before, after) in enumerate(zip(previous, layout, strict=True))
-        if before != after
-    }
-    raise ChangeRefused(
-        "the declared layout moves slots of a cluster that exists, which is not available in this version: "
-        + ", ".join(f"{shard}: {move}" for shard, move in moves.items()),
-        where="slots",
-        remedy="Declare the layout that it has, or leave `slots` out.",
-    )
+def told_moves(olds: Props, news: Props) -> str:
+    """What a change of the planned layout moves, in a line for a person; "" where it moves nothing, or isn't known."""
+    if any(not props.get("layout") or is_unknown(props["layout"]) for props in (olds, news)):
+        return ""
+    before, after = layout_of(olds["layout"]), layout_of(news["layout"])
+    moved = slots_moved(before, after)
+    if not moved:
+        return ""
+    parts: list[str] = []
+    for shard in range(max(len(before), len(after))):
+        had = before[shard] if shard < len(before) else EMPTY
+        gets = after[shard] if shard < len(after) else EMPTY
+        if had != gets:
+            parts.append(f"s{shard} {len(had)} => {len(gets)}")
+    more = f", and {len(parts) - _MOST_SHARDS_TOLD} more" if len(parts) > _MOST_SHARDS_TOLD else ""
+    return f"move {moved} slots: {', '.join(parts[:_MOST_SHARDS_TOLD])}{more}"
 
 
 def refuse_storage_change(olds: Props, news: Props) -> None:

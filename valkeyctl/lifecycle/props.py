@@ -8,7 +8,7 @@ from typing import Any
 
 from pulumi.runtime import rpc
 
-from valkeyctl.dataplane import Layout, parse_layout
+from valkeyctl.dataplane import Layout, Migration, parse_layout
 from valkeyctl.dataplane.errors import InvalidSlots
 
 Props = Mapping[str, Any]
@@ -71,6 +71,7 @@ class Declaration:
     `node_timeout_ms`: the `cluster-node-timeout` of the servers; None where the program doesn't say it.
     `persistent`: the members have volumes. `takeover_after_s`: as in the data plane's Spec; None is never.
     `heal`: the Pods' agents heal the instance between two runs.
+    `migration`: how slots are moved.
     `live_settings`: what every running server is to have, as it tells it; empty where the program doesn't say it.
     `version`: the server's, as its image tells it, "" where that tells none. `primaries`: shard → the ordinal that is
     to be its primary. `parallel_shards`: in how many shards at a time Pods are replaced.
@@ -90,6 +91,7 @@ class Declaration:
     persistent: bool = False
     takeover_after_s: float | None = None
     heal: bool = True
+    migration: Migration = field(default_factory=Migration)
     live_settings: Mapping[str, str] = field(default_factory=dict[str, str])
     version: str = ""
     primaries: Mapping[int, int] = field(default_factory=dict[int, int])
@@ -113,10 +115,20 @@ def declaration_of(props: Props) -> Declaration:
         persistent=bool(props.get("persistent")),
         takeover_after_s=float(props["takeover_after_s"]) if props.get("takeover_after_s") else None,
         heal=props.get("heal") is not False,
+        migration=_migration(props.get("migration")),
         live_settings=_settings(props.get("settings")),
         version=str(props.get("version") or ""),
         primaries={int(shard): int(ordinal) for shard, ordinal in (props.get("primary_ordinals") or {}).items()},
         parallel_shards=int(props.get("parallel_shards") or 1),
+    )
+
+
+def _migration(told: Mapping[str, Any] | None) -> Migration:
+    standard, told = Migration(), told or {}
+    return Migration(
+        max_parallel=int(told.get("max_parallel") or standard.max_parallel),
+        method=told.get("method") or standard.method,
+        pipeline=int(told.get("pipeline") or standard.pipeline),
     )
 
 

@@ -47,20 +47,26 @@ class Session:
 
 
 def open_session(declaration: Declaration, *, formed: bool, patience_s: float = 0.0) -> Session:
-    """Reads the credentials and prepares the ways. Errors: those of the API; SecretMissing."""
+    """Reads the credentials, prepares the ways, and finds out which shards are leaving.
+
+    Errors: those of the API; SecretMissing.
+    """
     place = declaration.place
     api = api_of(place, patience_s=patience_s)
     credentials = read_credentials(api, place.namespace, declaration.credentials)
+    directory = Directory(api, place.namespace, place.instance, declaration.port)
     return Session(
         declaration=declaration,
         api=api,
         dialer=dialer_for(place.transport, api, place.namespace, credentials),
-        directory=Directory(api, place.namespace, place.instance, declaration.port),
+        directory=directory,
         spec=replace(
-            # Neither is for agents: they act on no consent, and move no role that serves.
+            # None of these is for agents: they act on no consent, and move neither slots nor a role that serves.
             _spec(declaration, formed=formed),
             accept_data_loss=declaration.allow_data_loss,
             primaries=declaration.primaries,
+            leaving=directory.beyond(declaration.shards),
+            migration=declaration.migration,
         ),
     )
 

@@ -9,7 +9,7 @@ from typing import Any
 import pulumi
 from pulumi import dynamic
 
-from valkeyctl.lifecycle.changes import DECLARED_KEYS, ROLLING_KEYS, planned_inputs
+from valkeyctl.lifecycle.changes import DECLARED_KEYS, ROLLING_KEYS, planned_inputs, told_moves
 from valkeyctl.lifecycle.connection import Connection, options
 from valkeyctl.lifecycle.engine import engine
 from valkeyctl.lifecycle.props import changed, declaration_of, is_unknown, place_of
@@ -41,6 +41,8 @@ class TopologyProvider(Provider):
         if replaces or is_unknown([news.get(key) for key in DECLARED_KEYS]):
             return dynamic.DiffResult(changes=True, replaces=replaces)
         declared = changed(olds, news, DECLARED_KEYS)
+        if declared and (moves := told_moves(_as_planned(olds), news)):
+            engine().info(f"to do: {moves}")
         if declared and not changed(olds, news, ROLLING_KEYS):
             return dynamic.DiffResult(changes=True, replaces=replaces)
         new_template = bool(changed(olds, news, ("workload_revision",)))
@@ -89,7 +91,7 @@ _PLANNED = "planned_layout"
 
 def _as_planned(props: Props) -> Props:
     """Outputs as they were declared: in them `layout` is what Valkey has. A refresh compares outputs, too."""
-    return {**props, "layout": props.get(_PLANNED) or props["layout"]}
+    return {**props, "layout": props.get(_PLANNED) or props.get("layout")}
 
 
 def _was_ready(outputs: Props) -> bool:
@@ -135,6 +137,7 @@ class Topology(dynamic.Resource, module="valkey", name="Topology"):
         persistent: pulumi.Input[bool] = False,
         takeover_after_s: pulumi.Input[float] | None = None,
         heal: pulumi.Input[bool] = True,
+        migration: Mapping[str, pulumi.Input[Any]] | None = None,
         settings: Mapping[str, Mapping[str, str]] | None = None,
         workload_revision: pulumi.Input[str] = "",
         version: pulumi.Input[str] | None = None,
@@ -151,6 +154,7 @@ class Topology(dynamic.Resource, module="valkey", name="Topology"):
         volumes, so that empty disks on all of them are a loss of data. `takeover_after_s`: when a majority of the
         primaries is gone, or silent for so long, the best copies take over without an election; None: never.
         `heal`: whether the Pods' agents bring the instance back to what is declared between two runs.
+        `migration`: how slots are moved, `{"max_parallel": …, "method": "auto" | "atomic" | "keys", "pipeline": …}`.
         `settings`: the server's settings as previews show them, `{"live": {name: value}, "restart": …}`; the live ones,
         which the Pods' agents apply, are verified on every member at the end. No secret may be among them.
         `version`: the server's, "9.1.2"; None where the image tells none. `primary_ordinals`: the members that are
@@ -174,6 +178,7 @@ class Topology(dynamic.Resource, module="valkey", name="Topology"):
             "persistent": persistent,
             "takeover_after_s": takeover_after_s,
             "heal": heal,
+            "migration": dict(migration) if migration is not None else None,
             "settings": {how: dict(values) for how, values in settings.items()} if settings is not None else None,
             "workload_revision": workload_revision,
             "version": version,

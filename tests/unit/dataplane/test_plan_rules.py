@@ -17,6 +17,8 @@ from valkeyctl.dataplane.steps import (
     DropSlots,
     Forget,
     Introduce,
+    MigrateSlots,
+    MoveKeys,
     Promote,
     Remind,
     Replicate,
@@ -285,11 +287,13 @@ def test_what_a_primary_wrongly_believes_is_dropped_before_it_is_given_the_slots
     assert not [step for step in steps if isinstance(step, AssignSlots)]
 
 
-def test_slots_of_living_shards_are_not_moved() -> None:
+def test_slots_of_living_shards_are_moved_as_declared() -> None:
     declared = replace(SPEC, layout=parse_layout({0: "0-99", 1: "100-10921", 2: "10922-16383"}), explicit=True)
-    what = views.blocked(declared, formed().view())
-    assert "shard 0 owns slots 100-5460 that are declared for shard 1; moving slots" in what.reason
-    assert "Declare the present layout" in what.remedy
+    world = formed()
+    to_id = world.at(S10).node_id
+    assert views.actions(declared, world.view()) == (MigrateSlots(S00, S10, to_id, SlotSet.span(100, 5460)),)
+    unseen = replace(declared, may_move=False)
+    assert "5361 slots are with another shard than declared" in views.blocked(unseen, world.view()).reason
     assert report_of(declared, formed().view()).condition("SlotsCovered").reason == "SlotsElsewhere"
 
 
@@ -298,14 +302,15 @@ def test_of_two_owners_in_a_shard_the_empty_one_gives_way() -> None:
     world.at(S00).slots -= SlotSet.span(0, 9)
     view = change(world.view(), S01, role=Role.PRIMARY, primary_id="", link=None, slots=SlotSet.span(0, 9), keys=0)
     assert DropSlots(S01, SlotSet.span(0, 9)) in views.actions(SPEC, view)
-    assert "s0-0 and s0-1 both own slots and hold keys" in repr(plan(SPEC, change(view, S01, keys=1)))
+    both = change(view, S01, keys=1)
+    assert DropSlots(S01, SlotSet.span(0, 9)) not in views.actions(SPEC, both)
 
 
 def test_strangers_that_claim_the_same_slots_are_kept_apart() -> None:
     world = views.World(SPEC)
     for member in (S00, S10):
         world.at(member).slots = SlotSet.span(0, 5460)
-        world.at(member).data = frozenset({str(member)})
+        world.at(member).data = frozenset({(0, str(member))})
     what = plan(SPEC, world.view())
     assert "don't know each other, both claim slots 0-5460, and both hold keys" in repr(what)
     world.at(S20).slots, world.at(S20).epoch = SPEC.layout[2], 3
@@ -319,10 +324,13 @@ def test_open_slots_are_closed_on_every_node_a_replicas_through_its_primary() ->
     one, other = world.at(S00).node_id, world.at(S10).node_id
     view = change(world.view(), S00, migrating={77: other})
     view = change(view, S11, importing={77: one})
-    assert views.actions(SPEC, view) == (CloseSlot(S00, 77), CloseSlot(S10, 77))
+    assert views.actions(SPEC, view) == (CloseSlot(S00, 77),), "the owner first"
+    assert views.actions(SPEC, change(view, S00, migrating={})) == (CloseSlot(S10, 77),)
     assert report_of(SPEC, view).condition("NoOpenSlots").reason == "OpenSlots"
     half_moved = change(view, S10, open_slot_keys={77: 2})
-    assert "slot 77 is half moved: s0-0 owns it and s1-0 holds keys of it" in views.blocked(SPEC, half_moved).reason
+    assert [(type(step), step.member) for step in views.actions(SPEC, half_moved)] == [(MoveKeys, S00)]
+    elsewhere = change(view, S20, open_slot_keys={77: 2})
+    assert "slot 77 is half moved: s0-0 owns it and s2-0 holds keys of it" in views.blocked(SPEC, elsewhere).reason
 
 
 def test_an_open_slot_whose_other_end_is_away_is_left_open() -> None:

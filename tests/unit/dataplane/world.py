@@ -8,22 +8,32 @@ planner, raises Unsafe.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from valkeyctl.dataplane import Absent, Endpoint, Member, NodeView, Role, Spec, View, pod_name, steps
 from valkeyctl.dataplane.slots import EMPTY, SlotSet
 from valkeyctl.dataplane.steps import Action
-from valkeyctl.dataplane.view import Outcome, Peer, ReplicaLink
+from valkeyctl.dataplane.view import Job, JobState, Outcome, Peer, ReplicaLink
 
 
 class Unsafe(AssertionError):  # noqa: N818  (what the step is)
     """A step broke a promise: it would lose data, or a server would refuse it."""
 
 
+Item = tuple[int, str]
+"""What was written: its slot, and a name."""
+PHASES = 6
+"""How far sending keys may get: the taker's end open, the giver's, some keys sent, all, the taker owns, the giver knows
+it.
+"""
+
+
 @dataclass
 class Node:
-    """A server. `data` names what it holds; `known` is what it believes of others; `banned` whom it has forgotten."""
+    """A server. `data` names what it holds, each with its slot; `known` is what it believes of others; `banned` whom it
+    has forgotten. `migrating` and `importing` are its open slots, `jobs` the moves that it does by itself.
+    """
 
     member: Member
     node_id: str
@@ -32,7 +42,10 @@ class Node:
     role: Role = Role.PRIMARY
     primary_id: str = ""
     slots: SlotSet = EMPTY
-    data: frozenset[str] = frozenset()
+    data: frozenset[Item] = frozenset()
+    migrating: dict[int, str] = field(default_factory=dict[int, str])
+    importing: dict[int, str] = field(default_factory=dict[int, str])
+    jobs: list[Job] = field(default_factory=list[Job])
     linked: bool = False
     alive: bool = True
     known: dict[str, Peer] = field(default_factory=dict[str, Peer])
@@ -46,7 +59,11 @@ class World:
         self.spec = spec
         self.nodes: dict[str, Node] = {}
         self.here: dict[Member, str] = {}
-        self.data: set[str] = set()
+        self.data: set[Item] = set()
+        self.moved = 0
+        self.method_since_9 = True
+        self.phases: Callable[[], int] = lambda: PHASES
+        self.fails: Callable[[], bool] = lambda: False
         self._ids = itertools.count(1)
         for member in spec.members:
             self.fresh(member)
@@ -73,9 +90,28 @@ class World:
         """Write something to a primary that serves slots."""
         node = self.at(member)
         if node.role is Role.PRIMARY and node.slots:
-            name = f"written to {member} #{next(self._ids)}"
-            node.data |= {name}
-            self.data.add(name)
+            number = next(self._ids)
+            slots = list(node.slots.ranges)
+            first, last = slots[number % len(slots)]
+            item = (first + number * 7919 % (last - first + 1), f"written to {member} #{number}")
+            # A key that isn't here while its slot is given away is written by the taker.
+            taker = self.nodes.get(node.migrating.get(item[0], ""))
+            (taker if taker is not None and taker.alive else node).data |= {item}
+            self.data.add(item)
+
+    def become(self, spec: Spec) -> None:
+        """Another declaration: new members have their servers, those that aren't declared any more are leaving."""
+        for member in spec.members:
+            if member not in self.here:
+                self.fresh(member)
+        self.spec = replace(spec, leaving=tuple(sorted(set(self.here) - set(spec.members))))
+
+    def delete_the_left(self) -> None:
+        """What has left goes: its Pods are deleted."""
+        for member in self.spec.leaving:
+            _ensure(not self.at(member).slots and not self.at(member).known, "only who has left is deleted")
+            self.remove(member)
+        self.spec = replace(self.spec, leaving=())
 
     def at(self, member: Member) -> Node:
         """The server in a member's place."""
@@ -91,13 +127,15 @@ class World:
     def view(self, *, for_s: float = 60.0) -> View:
         """An observation; members without a server have been absent for `for_s`."""
         outcomes: dict[Member, Outcome] = {}
-        for member in self.spec.members:
+        for member in self.spec.everybody:
             outcomes[member] = self._seen(self.at(member)) if member in self.here else Absent(member, for_s)
         return View(outcomes)
 
     def _seen(self, node: Node) -> NodeView:
         replica = node.role is Role.REPLICA
         peers = dict(node.known)
+        opened = {slot for one in self._alive() for slot in (*one.migrating, *one.importing)}
+        held = [slot for slot, _ in node.data if slot in opened]
         covered = self._covered(node)
         return NodeView(
             endpoint=self.endpoint(node),
@@ -108,11 +146,15 @@ class World:
             config_epoch=node.epoch,
             current_epoch=max([node.epoch, *(peer.config_epoch for peer in peers.values())]),
             state_ok=covered == SlotSet.all(),
-            version="9.1.2",
+            version="9.1.2" if self.method_since_9 else "8.1.8",
             keys=len(node.data),
             offset=0,
             link=_link(node) if replica else None,
             peers=peers,
+            migrating=dict(node.migrating),
+            importing=dict(node.importing),
+            open_slot_keys={slot: held.count(slot) for slot in held},
+            jobs=tuple(node.jobs),
         )
 
     def _covered(self, node: Node) -> SlotSet:
@@ -129,7 +171,7 @@ class World:
 
     # --- what steps do -----------------------------------------------------------------------------------------------
 
-    def take(self, step: Action) -> None:
+    def take(self, step: Action) -> None:  # noqa: C901, PLR0912  (one case a step)
         """Carry out a step as a server would, which also means to refuse what it would refuse."""
         node = self.at(step.member)
         match step:
@@ -158,7 +200,22 @@ class World:
                 self._take_over(node)
             case steps.HandOver(primary=primary):
                 self._hand_over(node, self.at(primary))
-            case steps.CloseSlot() | steps.SetNodeTimeout():
+            case steps.MigrateSlots(to_id=to_id, slots=slots):
+                self._begin(node, self.nodes[to_id], slots)
+            case steps.MoveKeys():
+                self._send(node, step)
+            case steps.CloseSlot(slot=slot):
+                strays = [n for n in self._alive() if n.role is Role.PRIMARY and slot not in n.slots]
+                stray = any(item[0] == slot for n in strays for item in n.data)
+                _ensure(slot in node.migrating or not stray, "no slot is closed while keys are at its other end")
+                node.migrating.pop(slot, None)
+                node.importing.pop(slot, None)
+            case steps.Leave():
+                _ensure(not node.slots and not node.data, "only an empty node leaves")
+                knowing = [n for n in self._alive() if node.node_id in n.known and n.member not in self.spec.leaving]
+                _ensure(not knowing, "who leaves is forgotten before")
+                self.fresh(node.member)
+            case steps.SetNodeTimeout():
                 raise Unsafe(f"nothing here calls for {step.describe()}")
 
     def _assign(self, node: Node, slots: SlotSet, *, raise_epoch: bool) -> None:
@@ -193,8 +250,10 @@ class World:
 
     def _forget(self, node: Node, node_id: str) -> None:
         _ensure(node.primary_id != node_id, "a server doesn't forget its primary")
-        _ensure(not self.nodes[node_id].alive, "nobody forgets a node that lives")
         gone = self.nodes[node_id]
+        running = [job for job in gone.jobs if job.state is JobState.RUNNING]
+        leaves = gone.member in self.spec.leaving and not gone.slots and not running
+        _ensure(not gone.alive or leaves, "nobody forgets a node that lives, unless it leaves and has given all it had")
         for heir in self._alive():
             owner_elsewhere = not gone.slots.bits & ~self._owned().bits
             awaits = heir.primary_id == node_id and heir.data and not owner_elsewhere
@@ -206,6 +265,8 @@ class World:
 
     def settle(self) -> None:
         """Let gossip, elections, demotions and copies come to their end."""
+        for node in self._alive():
+            self._end_jobs(node, JobState.FAILED if self.fails() else JobState.DONE)
         before = None
         while before != (before := self._signature()):
             self._gossip()
@@ -233,6 +294,8 @@ class World:
                     if third not in node.known:
                         self._hear(node, alive[third])
                         self._hear(alive[third], node)
+                if node.node_id in other.banned:
+                    continue  # What a node tells that it has forgotten it doesn't listen to.
                 self._hear(node, other)
                 self._hear(other, node)
 
@@ -243,8 +306,7 @@ class World:
         node.banned.discard(other.node_id)
         older = (node.epoch, node.node_id) < (other.epoch, other.node_id)
         if node.role is other.role is Role.PRIMARY and node.slots.bits & other.slots.bits and older:
-            _ensure(node.data <= self._held(without=node), "who loses slots to a newer epoch loses their keys")
-            node.slots -= other.slots
+            self._lose(node, other.slots)
             if not node.slots and node.member.shard == other.member.shard:
                 node.role, node.primary_id, node.linked = Role.REPLICA, other.node_id, False
         node.known = {
@@ -252,6 +314,65 @@ class World:
             for i, peer in node.known.items()
         }
         node.known[other.node_id] = self._peer(other)
+
+    def _lose(self, node: Node, slots: SlotSet) -> None:
+        """A server deletes the keys of slots that turn out to be another's."""
+        keys = {item for item in node.data if item[0] in (node.slots & slots)}
+        _ensure(keys <= self._held(without=node), "who loses slots to a newer epoch loses their keys")
+        node.slots -= slots
+        node.data -= keys
+        node.migrating = {slot: to for slot, to in node.migrating.items() if slot not in slots}
+
+    def _begin(self, giver: Node, taker: Node, slots: SlotSet) -> None:
+        _ensure(self.method_since_9, "the server knows the command")
+        _ensure(slots.issubset(giver.slots) and taker.node_id in giver.known, "it gives what it owns to whom it knows")
+        _ensure(taker.alive and taker.role is Role.PRIMARY, "slots go to a primary that lives")
+        _ensure(not giver.migrating and not taker.importing, "the server refuses while slots are open")
+        _ensure(not any(job.slots & slots for job in giver.jobs if job.state is JobState.RUNNING), "not twice")
+        giver.jobs.append(
+            Job(str(next(self._ids)), gives=True, other_id=taker.node_id, slots=slots, state=JobState.RUNNING)
+        )
+
+    def _end_jobs(self, giver: Node, state: JobState) -> None:
+        for number, job in enumerate(giver.jobs):
+            if job.state is not JobState.RUNNING:
+                continue
+            taker = self.nodes[job.other_id]
+            possible = taker.alive and taker.role is giver.role is Role.PRIMARY and job.slots.issubset(giver.slots)
+            state = state if possible else JobState.FAILED
+            giver.jobs[number] = replace(job, state=state, message="" if state is JobState.DONE else "it broke off")
+            if state is JobState.DONE:
+                taker.data |= {item for item in giver.data if item[0] in job.slots}
+                self._hand_over(giver, taker, job.slots)
+
+    def _send(self, giver: Node, step: steps.MoveKeys) -> None:
+        """As far as the phases go; the next step goes on from there."""
+        taker, slots, phases = self.nodes[step.to_id], step.slots, self.phases()
+        _ensure(slots.issubset(giver.slots) and taker.node_id in giver.known, "it gives what it owns to whom it knows")
+        _ensure(taker.alive and taker.role is Role.PRIMARY, "slots go to a primary that lives")
+        new = slots - step.begun
+        _ensure(not any(slot in new for slot, _ in taker.data), "the taker has nothing of a slot that is new")
+        keys = sorted(item for item in giver.data if item[0] in slots)
+        if phases >= 1:
+            taker.importing |= dict.fromkeys(slots, giver.node_id)
+        if phases >= 2:
+            giver.migrating |= dict.fromkeys(slots, taker.node_id)
+        if phases >= 3:
+            sent = keys if phases >= 4 else keys[: len(keys) // 2]
+            taker.data |= set(sent)
+            giver.data -= set(sent)
+        if phases >= 5:
+            self._hand_over(giver, taker, slots, giver_knows=phases >= 6)
+
+    def _hand_over(self, giver: Node, taker: Node, slots: SlotSet, *, giver_knows: bool = True) -> None:
+        self.moved += len(slots)
+        taker.slots |= slots
+        taker.epoch = 1 + max(node.epoch for node in self.nodes.values())
+        taker.importing = {slot: who for slot, who in taker.importing.items() if slot not in slots}
+        taker.known = {i: replace(peer, slots=peer.slots - slots) for i, peer in taker.known.items()}
+        if giver_knows:
+            self._lose(giver, slots)
+            self._hear(giver, taker)
 
     def _peer(self, node: Node) -> Peer:
         endpoint = self.endpoint(node)
@@ -288,8 +409,16 @@ class World:
             return
         heir.slots, heir.role, heir.primary_id = former.slots - self._owned(), Role.PRIMARY, ""
         heir.epoch = 1 + max(node.epoch for node in self.nodes.values())
+        self._inherit(heir, former)
         for node in reach:
             self._hear(node, heir)
+
+    def _inherit(self, heir: Node, former: Node) -> None:
+        """Open slots stay open: a replica has them too, and the other end hears of the failover."""
+        heir.migrating, heir.importing = dict(former.migrating), dict(former.importing)
+        for node in self._alive():
+            node.importing = {s: heir.node_id if i == former.node_id else i for s, i in node.importing.items()}
+            node.migrating = {s: heir.node_id if i == former.node_id else i for s, i in node.migrating.items()}
 
     def _take_over(self, heir: Node) -> None:
         """Without a vote: only as declared, only from a primary that is gone, only the best copy."""
@@ -331,9 +460,15 @@ class World:
         """Nothing that could be kept is lost."""
         _ensure(self.data <= self._held(), "data is lost")
 
+    def check_served(self) -> None:
+        """Everything is with the primary that owns its slot."""
+        for item in self.data:
+            owners = [n for n in self._alive() if n.role is Role.PRIMARY and item[0] in n.slots]
+            _ensure(len(owners) == 1 and item in owners[0].data, "a key isn't where its slot is")
+
     def layout(self) -> dict[int, SlotSet]:
         """The slots that each shard's servers own."""
-        layout = dict.fromkeys(range(self.spec.shards), EMPTY)
+        layout = dict.fromkeys(range(self.spec.span), EMPTY)
         for node in self._alive():
             layout[node.member.shard] |= node.slots
         return layout
@@ -347,8 +482,8 @@ class World:
             owned |= node.slots
         return owned
 
-    def _held(self, *, without: Node | None = None) -> set[str]:
-        held: Iterable[frozenset[str]] = (node.data for node in self._alive() if node is not without)
+    def _held(self, *, without: Node | None = None) -> set[Item]:
+        held: Iterable[frozenset[Item]] = (node.data for node in self._alive() if node is not without)
         return set().union(*held)
 
 

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from pulumi.runtime import rpc
 
-from valkeyctl.dataplane.errors import InvalidSlots, ValkeyctlError
+from valkeyctl.dataplane.errors import InvalidSlots
 from valkeyctl.kube.status import InstanceStatus
-from valkeyctl.lifecycle.changes import ChangeRefused, owners, planned_inputs, refuse_storage_change
+from valkeyctl.lifecycle.changes import ChangeRefused, owners, planned_inputs, refuse_storage_change, told_moves
 
 THREE = {"s0": "0-5460", "s1": "5461-10921", "s2": "10922-16383"}
 FORMED = InstanceStatus("Ready", layout=THREE, formed=True)
@@ -58,27 +58,6 @@ def test_a_status_that_cannot_be_relied_on_binds_nobody(live: InstanceStatus) ->
     assert len(planned_inputs({}, inputs(shards=4.0), live)["layout"]) == 4
 
 
-REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
-    "fewer shards": (inputs(shards=2.0), ["2 shards are declared where the cluster has 3", "fewer", "Declare 3"]),
-    "more shards": (inputs(shards=4.0), ["4 shards are declared where the cluster has 3", "more"]),
-    "slots that move": (
-        inputs(slots={"0": "0-5461", "1": "5462-10921", "2": "10922-16383"}),
-        ["moves slots", 's0: "0-5460" => "0-5461"', 's1: "5461-10921" => "5462-10921"'],
-    ),
-}
-
-
-@pytest.mark.parametrize("case", REFUSED)
-def test_what_cannot_be_done_safely_is_refused(case: str) -> None:
-    news, told = REFUSED[case]
-    with pytest.raises(ChangeRefused) as raised:
-        planned_inputs(planned_inputs({}, inputs(), None), news, None)
-    for text in told:
-        assert text in str(raised.value)
-    assert isinstance(raised.value, ValkeyctlError)
-    assert "s2:" not in str(raised.value)
-
-
 @pytest.mark.parametrize("replicas", [0.0, 2.0])
 def test_more_and_fewer_replicas_are_fine(replicas: float) -> None:
     before = planned_inputs({}, inputs(), None)
@@ -123,9 +102,43 @@ def test_what_is_unknown_at_preview_leaves_the_layout_unknown() -> None:
     assert "layout" not in planned_inputs({}, inputs(shards=rpc.UNKNOWN), None)  # type: ignore[arg-type]
 
 
-def test_a_new_start_with_the_status_of_a_running_instance_is_refused_like_any_change() -> None:
-    with pytest.raises(ChangeRefused, match="2 shards are declared where the cluster has 3"):
-        planned_inputs({}, inputs(shards=2.0), FORMED)
+def test_another_number_of_shards_moves_the_fewest_slots() -> None:
+    before = planned_inputs({}, inputs(), None)
+    more = planned_inputs(before, inputs(shards=4.0), None)
+    assert more["layout"] == {
+        "s0": "0-4095",
+        "s1": "5461-9556",
+        "s2": "10922-15017",
+        "s3": "4096-5460,9557-10921,15018-16383",
+    }
+    assert told_moves(before, more) == (
+        "move 4096 slots: s0 5461 => 4096, s1 5461 => 4096, s2 5462 => 4096, s3 0 => 4096"
+    )
+    fewer = planned_inputs(more, inputs(shards=3.0), None)
+    assert sorted(fewer["layout"]) == ["s0", "s1", "s2"]
+    assert told_moves(more, fewer).startswith("move 4096 slots: ")
+    # What is taken back before an `up` has come to its end is planned from what stood before.
+    assert planned_inputs(before, inputs(), None)["layout"] == before["layout"]
+
+
+def test_an_explicit_layout_is_planned_whatever_it_moves() -> None:
+    before = planned_inputs({}, inputs(), None)
+    slots = {"0": "0-5461", "1": "5462-10921", "2": "10922-16383"}
+    after = planned_inputs(before, inputs(slots=slots), None)
+    assert after["layout"] == {f"s{shard}": text for shard, text in slots.items()}
+    assert told_moves(before, after) == "move 1 slots: s0 5461 => 5462, s1 5461 => 5460"
+
+
+def test_what_moves_nothing_or_is_not_known_is_not_told() -> None:
+    before = planned_inputs({}, inputs(), None)
+    assert told_moves(before, before) == ""
+    assert told_moves({}, before) == ""
+    assert told_moves(before, {**before, "layout": rpc.UNKNOWN}) == ""  # type: ignore[dict-item]
+
+
+def test_a_new_start_with_the_status_of_a_running_instance_is_planned_from_it() -> None:
+    planned = planned_inputs({}, inputs(shards=2.0), FORMED)
+    assert planned["layout"] == {"s0": "0-5460,10922-13652", "s1": "5461-10921,13653-16383"}
 
 
 def test_owners_remember_what_a_renamed_stack_was_called() -> None:
