@@ -27,19 +27,22 @@ class Links:
         self._idle: dict[Member, Session] = {}
         self._busy: dict[Member, Session] = {}
         self._lock = threading.Lock()
-        self._patient: Links | None = None
+        self._patient: dict[int, Links] = {}
 
     @property
     def credentials(self) -> Credentials:
         """Who we are to the servers: a server that sends keys to another has to say so too."""
         return self._dialer.credentials
 
-    def patient(self, timeout_s: float) -> Links:
-        """Links to the same members for what takes its time; opened at the first call, closed with these."""
+    def patient(self, timeout_s: float, lane: int = 0) -> Links:
+        """Links to the same members for what takes its time; opened at the first call, closed with these.
+
+        Each `lane` has connections of its own, for what a server does one by one for a connection.
+        """
         with self._lock:
-            if self._patient is None:
-                self._patient = Links(self._dialer, timeout_s=timeout_s, max_parallel=self._max_parallel)
-            return self._patient
+            if lane not in self._patient:
+                self._patient[lane] = Links(self._dialer, timeout_s=timeout_s, max_parallel=self._max_parallel)
+            return self._patient[lane]
 
     def each(
         self,
@@ -73,9 +76,9 @@ class Links:
             sessions = [*self._idle.values(), *self._busy.values()]
             self._idle.clear()
             self._busy.clear()
-            patient, self._patient = self._patient, None
-        if patient is not None:
-            patient.close()
+            patient, self._patient = self._patient, {}
+        for links in patient.values():
+            links.close()
         for session in sessions:
             session.close()
 

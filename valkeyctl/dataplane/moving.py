@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar, cast
 
 from valkeyctl.dataplane import errors, wire
+from valkeyctl.dataplane.fanout import fan_out
 from valkeyctl.dataplane.links import Links
 from valkeyctl.dataplane.model import Endpoint, Member
 from valkeyctl.dataplane.session import Command, Reply, Session
@@ -41,6 +42,8 @@ SHORT_S, LONG_S = 0.05, 0.2
 FIRST_KEYS = 16
 """Keys in the first exchange, while nobody knows how large they are."""
 SLOTS_ASKED = 64
+LANES = 8
+"""Over so many connections a member is told to set slots."""
 
 
 def carry_out_moves(links: Links, moves: Sequence[Move], endpoints: Mapping[Member, Endpoint]) -> Failed:
@@ -109,15 +112,15 @@ class _Work:
                     where=where(self.endpoints[move.to]),
                     remedy="See whether they are wanted; if not, delete them (CLUSTER GETKEYSINSLOT, DEL).",
                 )
-        self._each(
-            self.patient,
+        self._set_slots(
             self._by(moves, lambda move: move.to),
-            lambda move: [("CLUSTER", "SETSLOT", slot, "IMPORTING", move.member_id) for slot in move.slots],
+            lambda move: move.slots,
+            lambda move: ("IMPORTING", move.member_id),
         )
-        self._each(
-            self.patient,
+        self._set_slots(
             self._by(moves, lambda move: move.member),
-            lambda move: [("CLUSTER", "SETSLOT", slot, "MIGRATING", move.to_id) for slot in move.slots],
+            lambda move: move.slots,
+            lambda move: ("MIGRATING", move.to_id),
         )
 
     def send(self, moves: Sequence[MoveKeys]) -> None:
@@ -155,12 +158,28 @@ class _Work:
     def give_over(self, moves: Sequence[MoveKeys]) -> None:
         """Give slots over of which the giver holds nothing any more: the taker says so first."""
         emptied = [move for move in moves if self.emptied.get(move)]
+        for by_member in (self._by(emptied, lambda move: move.to), self._by(emptied, lambda move: move.member)):
+            still = {member: [move for move in some if move not in self.failed] for member, some in by_member.items()}
+            self._set_slots(still, lambda move: self.emptied[move], lambda move: ("NODE", move.to_id))
 
-        def told(move: MoveKeys) -> list[Command]:
-            return [("CLUSTER", "SETSLOT", slot, "NODE", move.to_id) for slot in self.emptied[move]]
+    def _set_slots(
+        self,
+        by_member: Mapping[Member, Sequence[MoveKeys]],
+        slots: Callable[[MoveKeys], SlotSet],
+        words: Callable[[MoveKeys], Command],
+    ) -> None:
+        """Set slots over several connections to each member: a server waits for its replicas to confirm each slot, and
+        takes the next command of that connection only then.
+        """
 
-        self._each(self.patient, self._by(emptied, lambda move: move.to), told)
-        self._each(self.patient, self._by(emptied, lambda move: move.member), told)
+        def one(lane: int) -> None:
+            self._each(
+                self.links.patient(PATIENCE_S, lane),
+                by_member,
+                lambda move: [("CLUSTER", "SETSLOT", slot, *words(move)) for slot in list(slots(move))[lane::LANES]],
+            )
+
+        fan_out(range(LANES), one, max_parallel=LANES, timeout_s=PATIENCE_S, late=lambda _: None)
 
     def _by(self, moves: Iterable[AnyMove], member: Callable[[AnyMove], Member]) -> dict[Member, list[AnyMove]]:
         """The moves that haven't failed, by one of their members."""
