@@ -199,7 +199,7 @@ class World:
             case steps.TakeOver():
                 self._take_over(node)
             case steps.HandOver(primary=primary):
-                self._hand_over(node, self.at(primary))
+                self._take_role(node, self.at(primary))
             case steps.MigrateSlots(to_id=to_id, slots=slots):
                 self._begin(node, self.nodes[to_id], slots)
             case steps.MoveKeys():
@@ -430,7 +430,7 @@ class World:
         heir.slots, heir.role, heir.primary_id = former.slots - self._owned(), Role.PRIMARY, ""
         heir.epoch = 1 + max(node.epoch for node in self.nodes.values())
 
-    def _hand_over(self, heir: Node, primary: Node) -> None:
+    def _take_role(self, heir: Node, primary: Node) -> None:
         """Both take part: the heir has all that its primary took before it takes over."""
         _ensure(heir.role is Role.REPLICA and heir.primary_id == primary.node_id, "the heir replicates the primary")
         _ensure(heir.linked and primary.alive and primary.slots, "a handover is between two that are in sync")
