@@ -11,6 +11,7 @@ import pulumi
 from pulumi.runtime.config import is_config_secret
 from pulumi_policy import (
     EnforcementLevel,
+    Policy,
     PolicyConfigSchema,
     PolicyPack,
     PolicyResource,
@@ -38,6 +39,29 @@ def register() -> None:
     PolicyPack(name=NAME, enforcement_level=EnforcementLevel.ADVISORY, policies=[judges.policy(rule) for rule in RULES])
 
 
+class Both(ResourceValidationPolicy, StackValidationPolicy):
+    """A policy that judges each resource, and all of them together at the end."""
+
+    def __init__(
+        self, name: str, description: str, each: Callable[..., None], whole: Callable[..., None], **options: Any
+    ) -> None:
+        """`each` judges one resource, `whole` the stack. `options`: those of every policy."""
+        Policy.__init__(self, name, description, **options)
+        self._each, self._whole = each, whole
+
+    def validate(self, args: Any, report_violation: Any) -> None:
+        """Judge what is given: a resource or a stack."""
+        (self._whole if isinstance(args, StackValidationArgs) else self._each)(args, report_violation)
+
+    def has_validation(self) -> bool:
+        """It judges."""
+        return True
+
+    def has_remediation(self) -> bool:
+        """It changes nothing."""
+        return False
+
+
 class Judges:
     """The rules at work on one stack."""
 
@@ -54,23 +78,19 @@ class Judges:
         schema = PolicyConfigSchema(
             {name: {**one.schema, "default": one.default} for name, one in rule.all_parameters.items()}
         )
+        options: dict[str, Any] = {"config_schema": schema, "remediation_steps": rule.remedy, "url": rule.link}
+
+        def each(args: ResourceValidationArgs, report: Report) -> None:
+            self._resource(rule, args, report)
+
+        def whole(args: StackValidationArgs, report: Report) -> None:
+            self._stack(rule, args, report)
+
+        if rule.by_relation:
+            return Both(rule.name, rule.title, each, whole, **options)
         if rule.check is not None:
-            return ResourceValidationPolicy(
-                rule.name,
-                rule.title,
-                lambda args, report: self._resource(rule, args, report),
-                config_schema=schema,
-                remediation_steps=rule.remedy,
-                url=rule.link,
-            )
-        return StackValidationPolicy(
-            rule.name,
-            rule.title,
-            lambda args, report: self._stack(rule, args, report),
-            config_schema=schema,
-            remediation_steps=rule.remedy,
-            url=rule.link,
-        )
+            return ResourceValidationPolicy(rule.name, rule.title, each, **options)
+        return StackValidationPolicy(rule.name, rule.title, whole, **options)
 
     def _resource(self, rule: Rule, args: ResourceValidationArgs, report: Report) -> None:
         if rule.name in _RULES_THAT_COMPARE:

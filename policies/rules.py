@@ -161,6 +161,7 @@ RULES: tuple[Rule, ...] = (
         "whoever reaches an open server reads, changes and deletes everything in it",
         "give the server its password from a Secret, and no user `nopass`",
         check=access.default_user,
+        by_relation=True,
     ),
     Rule(
         "no-plain-password",
@@ -169,6 +170,7 @@ RULES: tuple[Rule, ...] = (
         "put it into a Secret and name that; in a stack config under `auth.passwordSecret`, or by `pulumi config set "
         "--secret`. Then change the password: it has been read",
         check=access.plain_password,
+        by_relation=True,
     ),
     Rule(
         "pod-security",
@@ -198,6 +200,7 @@ RULES: tuple[Rule, ...] = (
         "data in memory goes with the last Pod, and a volume that is deleted with its claim can't be brought back",
         "declare `persistence` with `reclaimPolicy: Retain`",
         check=data.retained,
+        by_relation=True,
         parameters={"required": _flag(default=True, means="Whether there must be volumes at all.")},
     ),
     Rule(
@@ -206,6 +209,7 @@ RULES: tuple[Rule, ...] = (
         "a class that nobody has looked at may be slow, not be backed up, or not be able to grow",
         "name an approved class (`persistence.storageClassName`), or have this one approved (`classes` of the profile)",
         check=data.storage_classes,
+        by_relation=True,
         parameters={"classes": _texts([], "Names of classes. Empty: any class.")},
     ),
     Rule(
@@ -214,6 +218,7 @@ RULES: tuple[Rule, ...] = (
         "a wrong key or a renamed stack otherwise deletes it with the next `up`",
         "set `protect: true` for the instance (in a program: ResourceOptions(protect=True))",
         check=data.protected,
+        by_relation=True,
         parameters={"kinds": _texts(["StatefulSet", "PersistentVolumeClaim"], "Kinds of objects that are protected.")},
     ),
     Rule(

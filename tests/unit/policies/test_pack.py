@@ -19,7 +19,7 @@ from policies.pack import NAME, Judges, plain
 from policies.rules import BY_NAME, RULES
 from policies.state import Before
 from tests.unit.components.recording import Registered, record
-from tests.unit.policies.objects import everything, statefulset, with_server
+from tests.unit.policies.objects import config_map, everything, plain_labels, statefulset, with_server
 
 PROFILES = sorted((Path(__file__).parents[3] / "policies" / "profiles").glob("*.json"))
 LEVELS = ("advisory", "mandatory", "disabled")
@@ -47,6 +47,14 @@ def servicer(profile: str = "prod") -> _PolicyAnalyzerServicer:
         entry.properties.update({key: value for key, value in config.items() if key != "enforcementLevel"})
     made.Configure(request, None)
     return made
+
+
+def test_a_thing_without_labels_is_told_of_at_the_end() -> None:
+    resources = [plain_labels(one) for one in (statefulset(), config_map("requirepass hunter2\nmaxmemory 1mb\n"))]
+    told = [(rule, text) for rule, text in analyzed(servicer(), resources) if rule == "no-plain-password"]
+    assert told == [
+        ("no-plain-password", "ConfigMap data/cache-config: valkey.conf holds a password in plain text (requirepass)")
+    ]
 
 
 def struct(props: Any) -> Struct:
