@@ -7,7 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from threading import local
 from typing import Any
 
+import grpc
 import pulumi
+import pulumi_policy.policy
+from google.protobuf import json_format
 from pulumi.runtime.config import is_config_secret
 from pulumi_policy import (
     EnforcementLevel,
@@ -24,11 +27,15 @@ from pulumi_policy.proxy import UnknownValueError
 
 from .judging import judge, judge_stack
 from .model import UNKNOWN, Finding, Resource, Rule, Surroundings
+from .profile import problems
 from .rules import RULES
 from .state import Before, UnreadableStateError
 
 NAME = "valkey"
 _RULES_THAT_COMPARE = ("data-kept", "slots-moved")
+
+#: Pulumi's class that answers the engine. A pack has no other way to see the whole profile.
+_SERVICER = "_PolicyAnalyzerServicer"
 
 Report = Callable[..., None]
 
@@ -36,7 +43,24 @@ Report = Callable[..., None]
 def register() -> None:
     """Serve the pack to the engine until it ends."""
     judges = Judges()
+    setattr(pulumi_policy.policy, _SERVICER, checking(getattr(pulumi_policy.policy, _SERVICER)))
     PolicyPack(name=NAME, enforcement_level=EnforcementLevel.ADVISORY, policies=[judges.policy(rule) for rule in RULES])
+
+
+def checking(servicer: Any) -> Any:
+    """The class that answers the engine, made to refuse a profile with names that mean nothing.
+
+    The engine hands the profile over before anything is judged, and passes on what it doesn't know itself.
+    """
+
+    class Checking(servicer):
+        def Configure(self, request: Any, context: Any) -> Any:  # noqa: N802
+            profile = {name: json_format.MessageToDict(one.properties) for name, one in request.policyConfig.items()}
+            if found := list(problems(profile)):
+                context.abort(grpc.StatusCode.INVALID_ARGUMENT, "\n".join(["the profile is wrong", *found]))
+            return super().Configure(request, context)
+
+    return Checking
 
 
 class Both(ResourceValidationPolicy, StackValidationPolicy):
