@@ -35,7 +35,8 @@ RULES: tuple[Rule, ...] = (
         "Images are pinned.",
         "a floating tag runs another server after the next restart of a Pod, unseen and untested",
         "name a whole release (`valkey/valkey:9.1.2`), and its digest where the profile asks for it "
-        "(`valkey/valkey:9.1.2@sha256:…`); in a stack config under `image`",
+        "(`valkey/valkey:9.1.2@sha256:…`); in a stack config under `image`, and for the container agent under "
+        "`agent.image`",
         check=images.pinned,
         parameters={
             "require": _choice(
@@ -52,17 +53,22 @@ RULES: tuple[Rule, ...] = (
         "approved-registries",
         "Images come from approved places.",
         "an image from elsewhere is scanned by nobody and may be gone or another one tomorrow",
-        "take the image from one of the approved places, or have its place approved (`registries` of the profile)",
+        "take the image from one of the approved places (in a stack config under `image`, and for the container agent "
+        "under `agent.image`), or have its place approved (`registries` of the profile)",
         check=images.approved_registries,
         parameters={
-            "registries": _texts([], "Beginnings of image references, whole folders: `valkey`. Empty: any place.")
+            "registries": _texts(
+                [],
+                "Beginnings of image references, whole folders: `valkey` (`docker.io/valkey`). Empty: any place.",
+            )
         },
     ),
     Rule(
         "resources-declared",
         "Every container says what it needs, and has a memory limit.",
         "without requests a node is overcommitted, and without a limit one server takes the memory of its neighbours",
-        "write requests and limits of the container; in a stack config under `resources`",
+        "write requests and limits of the container; in a stack config under `resources`, and for the container agent "
+        "under `agent.resources`",
         check=resources.declared,
         parameters={
             "required": Parameter(
