@@ -65,13 +65,23 @@ def _cpu(value: object) -> str:
     return str(value)
 
 
+#: Nothing here is smaller, be it memory or a volume: the unit has been forgotten.
+LEAST_BYTES = 2**20
+
+
 def _bytes(value: object) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int):
         fail("must be an amount of bytes, like 128Mi or 1Gi")
     try:
-        size_bytes(str(value))
+        size = size_bytes(str(value))
     except ValueError as error:
         fail(str(error))
+    if size < LEAST_BYTES:
+        unit = "byte" if size == 1 else "bytes"
+        hint = (
+            f"did you mean {value}Gi?" if str(value).isdigit() and size < 10_000 else "the least that is taken is 1Mi"
+        )
+        fail(f"{size} {unit}; {hint}")
     return str(value)
 
 

@@ -18,7 +18,8 @@ DIGEST = "sha256:" + "0" * 64
 Schema = dict[str, Any]
 
 _QUANTITY = r"^(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+|Ki|Mi|Gi|Ti|Pi|Ei|n|u|m|k|M|G|T|P|E)?$"
-_BYTES = r"^(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+|Ki|Mi|Gi|Ti|Pi|Ei|k|M|G|T|P|E)?$"
+#: A number alone has seven digits at least: below a mebibyte the unit has been forgotten.
+_BYTES = r"^((\d+(\.\d*)?|\.\d+)([eE][+-]?\d+|Ki|Mi|Gi|Ti|Pi|Ei|k|M|G|T|P|E)|\d{7,}(\.\d*)?)$"
 _OBJECT_NAME: Schema = {"type": "string", "maxLength": 253, "pattern": r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$"}
 #: A tag, or a digest, or both: no reference that means another image tomorrow.
 _PINNED = r"(:\w[\w.-]{0,127}|@sha256:[0-9a-f]{64})$"
@@ -27,7 +28,7 @@ _TOO_OLD = r":v?[0-7]\.\d+(\.\d+)?(-[\w.-]+)?$"
 _CPU: Schema = {
     "anyOf": [{"type": "string", "pattern": _QUANTITY}, {"type": "number", "exclusiveMinimum": 0}],
 }
-_MEMORY: Schema = {"anyOf": [{"type": "string", "pattern": _BYTES}, {"type": "integer", "minimum": 1}]}
+_MEMORY: Schema = {"anyOf": [{"type": "string", "pattern": _BYTES}, {"type": "integer", "minimum": 2**20}]}
 _RANGES = r"^(\d{1,5}(-\d{1,5})?)(,\s*\d{1,5}(-\d{1,5})?)*$"
 
 INSTANCE_NAME: Schema = {"maxLength": MAX_INSTANCE_NAME, "pattern": r"^[a-z]([a-z0-9-]*[a-z0-9])?$"}

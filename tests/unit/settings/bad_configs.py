@@ -308,6 +308,18 @@ BAD: dict[str, Bad] = {
     # Persistence.
     "no size": _bad({"persistence": {"reclaimPolicy": "Retain"}}, ".persistence.size: is required"),
     "size that is none": _bad({"persistence": {"size": "1 Gi"}}, f'.persistence.size = "1 Gi": {QUANTITY}'),
+    "size without a unit": _bad(
+        {"persistence": {"size": "20"}}, '.persistence.size = "20": 20 bytes; did you mean 20Gi?'
+    ),
+    "size as a number without a unit": _bad(
+        {"persistence": {"size": 1}}, ".persistence.size = 1: 1 byte; did you mean 1Gi?"
+    ),
+    "size of a wrong unit": _bad(
+        {"persistence": {"size": "20k"}}, '.persistence.size = "20k": 20000 bytes; the least that is taken is 1Mi'
+    ),
+    "memory without a unit": _bad(
+        {"resources": {"requests": {"memory": "4"}}}, '.resources.requests.memory = "4": 4 bytes; did you mean 4Gi?'
+    ),
     "size as a list": _bad(
         {"persistence": {"size": ["1Gi"]}}, ".persistence.size = […]: must be an amount of bytes, like 128Mi or 1Gi"
     ),

@@ -38,6 +38,7 @@ BEYOND_A_SCHEMA = {
     "limit that no server lives in": "arithmetic on quantities",
     "limit that no agent lives in": "arithmetic on quantities",
     "agent's request above its limit": "arithmetic on quantities",
+    "size of a wrong unit": "arithmetic on quantities",
     "Secret of the generated one's name": "depends on the instance's name",
 }
 
