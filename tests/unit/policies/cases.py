@@ -73,9 +73,6 @@ BAD: dict[str, dict[str, Case]] = {
             "runs valkey/valkey:9.1.2, which names no digest",
             require="digest",
         ),
-        "a placeholder for a digest": _one(
-            with_server(image="valkey/valkey:9.1.2@sha256:" + "0" * 64), "whose digest is a placeholder"
-        ),
         "a native sidecar": Case([_sidecar()], ["container agent runs python:3.13.1-slim"], {"require": "digest"}),
         "an init container": _one(
             _pods(initContainers=[container("setup", image="valkey/valkey:9")]), "init container setup runs"
