@@ -50,7 +50,7 @@ def open_session(declaration: Declaration, *, formed: bool, patience_s: float = 
     """Reads the credentials and prepares the ways. Errors: those of the API; SecretMissing."""
     place = declaration.place
     api = api_of(place, patience_s=patience_s)
-    credentials = read_credentials(api, place.namespace, declaration.credentials)
+    credentials = read_credentials(api, place.namespace, declaration.credentials, instance=place.instance)
     return Session(
         declaration=declaration,
         api=api,
