@@ -128,7 +128,7 @@ def _between(lowest: int, highest: int, reason: str) -> AfterValidator:
 
 def _slots(value: object) -> dict[int, str]:
     if not isinstance(value, Mapping):
-        fail('must be a mapping from shard to slots, like {0: "0-5460", 1: "5461-10922", 2: "10923-16383"}')
+        fail('must be a mapping from shard to slots, like {"0": "0-5460", "1": "5461-10922", "2": "10923-16383"}')
     slots: dict[int, str] = {}
     problems: list[Problem] = []
     for key, ranges in value.items():
@@ -150,7 +150,7 @@ def _slots(value: object) -> dict[int, str]:
 
 def _primaries(value: object) -> dict[int, int]:
     if not isinstance(value, Mapping):
-        fail("must be a mapping from shard to the ordinal of its primary, like {0: 1}")
+        fail('must be a mapping from shard to the ordinal of its primary, like {"0": 1}')
     ordinals: dict[int, int] = {}
     problems: list[Problem] = []
     for key, ordinal in value.items():
@@ -332,8 +332,8 @@ class ClusterSettings(Model):
     )
     slots: Annotated[Mapping[int, str], PlainValidator(_slots)] | None = Field(
         default=None,
-        description="An explicit layout, shard → slots, as in `{0: 0-5460, 1: 5461-10922, 2: 10923-16383}`. Every slot "
-        "from 0 to 16383 once. Without it, shards have equal parts and the fewest slots move.",
+        description='An explicit layout, shard → slots, as in `{"0": 0-5460, "1": 5461-10922, "2": 10923-16383}`. '
+        "Every slot from 0 to 16383 once. Without it, shards have equal parts and the fewest slots move.",
     )
     config: Annotated[Mapping[str, ConfigValue], PlainValidator(_config)] = Field(
         default={},
@@ -364,8 +364,9 @@ class ClusterSettings(Model):
     )
     primaries: Annotated[Mapping[int, int], PlainValidator(_primaries)] = Field(
         default={},
-        description="Which members are to have their shards' primary roles, shard → ordinal, as in `{0: 1}` for the "
-        "Pod `<instance>-s0-1`. `pulumi up` hands roles over that are elsewhere, once the member is in sync; between "
+        description="Which members are to have their shards' primary roles, shard → ordinal, as in "
+        '`{"0": 1}` for the Pod '
+        "`<instance>-s0-1`. `pulumi up` hands roles over that are elsewhere, once the member is in sync; between "
         "two runs they move where a failover takes them.",
     )
     prefer_ordinal_zero: bool = Field(

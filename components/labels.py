@@ -24,6 +24,10 @@ RESTART_ANNOTATION = "valkeyctl/restart"
 #: Pulumi would otherwise wait for Pods or endpoints, and one stuck Pod would keep the correcting `up` from its turn.
 #: What is waited for, and how long, is the topology resource's business.
 NO_WAIT = {"pulumi.com/skipAwait": "true"}
+#: Server-side apply refuses a field that somebody else has written since (`kubectl patch`, `edit`, `scale`), and so
+#: fails the `up` that is to put it back. Only the instance's own objects carry this: `Prepare` has refused all others.
+#: An annotation and no option of the provider's: it holds under a provider of the program's own too.
+PUT_BACK = {"pulumi.com/patchForce": "true"}
 
 
 def selector(instance: str, shard: int | None = None) -> dict[str, str]:
@@ -61,5 +65,5 @@ class Identity:
             "name": name,
             "namespace": self.namespace,
             "labels": self.labels(shard),
-            "annotations": {OWNER_ANNOTATION: self.owner, **(annotations or {})},
+            "annotations": {OWNER_ANNOTATION: self.owner, **PUT_BACK, **(annotations or {})},
         }

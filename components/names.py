@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from valkeyctl.dataplane.model import MAX_SHARDS
-from valkeyctl.kube.labels import config_name, declared_name, status_name, workload_name
+from valkeyctl.kube.labels import config_name, declared_name, secret_name, status_name, workload_name
 
 #: The controller labels Pods with `<statefulset>-<10 characters of a hash>`, and a label has at most 63 characters.
 MAX_WORKLOAD_NAME = 52
@@ -47,7 +47,7 @@ class Names:
     @property
     def secret(self) -> str:
         """The Secret with the generated password."""
-        return f"{self.instance}-auth"
+        return secret_name(self.instance)
 
     @property
     def status(self) -> str:

@@ -6,7 +6,7 @@ import pytest
 
 from tests.e2e.conftest import Formed
 from tests.e2e.harness import probe
-from tests.e2e.harness.kube import Kube
+from tests.e2e.harness.kube import Kube, Object, eventually
 from tests.e2e.harness.sandbox import INSTANCE, unattended
 
 pytestmark = pytest.mark.xdist_group("drift")
@@ -81,3 +81,64 @@ def test_up_without_refresh_heals_too(formed: Formed, kube: Kube) -> None:
     _slots_deleted(kube, formed.namespace, nodes)
     assert formed.stack.up("--refresh=false").changes() == {f"Topology {INSTANCE}": "update"}
     probe.assert_ready(kube, formed.namespace, INSTANCE)
+
+
+def test_a_budget_patched_with_kubectl_is_put_back(formed: Formed, kube: Kube) -> None:
+    # What kubectl writes belongs to its own field manager: server-side apply calls a conflict what `up` is to put back.
+    formed.sound()
+    declared = _spec(kube, "poddisruptionbudgets", formed.namespace, INSTANCE)
+    assert declared["maxUnavailable"] == 1
+    patch = '{"spec":{"maxUnavailable":3,"unhealthyPodEvictionPolicy":"IfHealthyBudget"}}'
+    kube.by_hand(formed.namespace, "patch", "pdb", INSTANCE, "--type", "merge", "-p", patch)
+
+    shown = formed.stack.run("preview")
+    assert shown.changes() == {f"PodDisruptionBudget {INSTANCE}": "update"}, shown.output
+    healed = formed.stack.up()
+    assert healed.changes() == {f"PodDisruptionBudget {INSTANCE}": "update"}, healed.output
+    assert _spec(kube, "poddisruptionbudgets", formed.namespace, INSTANCE) == declared
+    formed.stack.up("--expect-no-changes")
+
+
+def test_a_field_that_kubectl_removed_is_put_back(formed: Formed, kube: Kube) -> None:
+    formed.sound()
+    declared = _spec(kube, "services", formed.namespace, f"{INSTANCE}-headless")
+    patch = '{"spec":{"publishNotReadyAddresses":null}}'
+    kube.by_hand(formed.namespace, "patch", "service", f"{INSTANCE}-headless", "--type", "merge", "-p", patch)
+    assert _spec(kube, "services", formed.namespace, f"{INSTANCE}-headless") != declared
+
+    healed = formed.stack.up()
+    assert healed.changes() == {f"Service {INSTANCE}-headless": "update"}, healed.output
+    assert _spec(kube, "services", formed.namespace, f"{INSTANCE}-headless") == declared
+
+
+def test_a_shard_scaled_down_by_hand_is_put_back(formed: Formed, kube: Kube) -> None:
+    nodes = formed.sound()
+    written = formed.client.write(INSTANCE, 1500)
+    others = {pod: kube.get("pods", formed.namespace, pod) for pod in nodes if pod != f"{INSTANCE}-s0-1"}
+    kube.by_hand(formed.namespace, "scale", "statefulset", f"{INSTANCE}-s0", "--replicas=1")
+    eventually(
+        "the Pod is gone",
+        lambda: kube.get("pods", formed.namespace, f"{INSTANCE}-s0-1") is None,
+        timeout_s=60,
+    )
+    told = formed.stack.valkeyctl("status", "-n", formed.namespace)
+    assert f"StatefulSet {INSTANCE}-s0 asks for 1 Pod instead of 2" in told, told
+
+    shown = formed.stack.run("preview")
+    assert shown.changes() == {f"StatefulSet {INSTANCE}-s0": "update", f"Topology {INSTANCE}": "update"}, shown.output
+    healed = formed.stack.up()
+    assert healed.changes() == {f"StatefulSet {INSTANCE}-s0": "update", f"Topology {INSTANCE}": "update"}, healed.output
+    probe.assert_ready(kube, formed.namespace, INSTANCE)
+    assert formed.client.lost(INSTANCE, written) == []
+    # Nothing else was rolled for it.
+    for pod, before in others.items():
+        after = kube.get("pods", formed.namespace, pod)
+        assert before is not None
+        assert after is not None
+        assert after["metadata"]["uid"] == before["metadata"]["uid"], pod
+
+
+def _spec(kube: Kube, kind: str, namespace: str, name: str) -> Object:
+    found = kube.get(kind, namespace, name)
+    assert found is not None, f"{kind} {name} is gone"
+    return found["spec"]

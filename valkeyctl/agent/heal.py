@@ -40,8 +40,9 @@ from valkeyctl.kube.errors import KubeError
 from valkeyctl.kube.events import Recorder
 from valkeyctl.kube.lease import Lease
 from valkeyctl.kube.named_directory import NamedDirectory
-from valkeyctl.kube.pods import pod_conditions, pod_facts, trouble
+from valkeyctl.kube.pods import pod_facts
 from valkeyctl.kube.status import InstanceStatus, read_status, write_seen
+from valkeyctl.kube.trouble import pod_conditions, trouble
 
 TURN_S = 60.0
 """So long a turn works at most; what isn't healed then is told, and tried again later."""
@@ -161,6 +162,7 @@ class _Work:
         found = report(self._spec, view)
         # A turn that begins says what is wrong; what was said of it before stays until it is known better.
         failure = self._before.failure if begun else failure
+        whose = self._before.failure_of if begun else f"agent {self._place.pod}"
         status = replace(
             self._before,
             phase=str(found.phase),
@@ -170,6 +172,7 @@ class _Work:
             server_version=found.server_version or self._before.server_version,
             done=self._done or self._before.done,
             failure=failure,
+            failure_of=whose if failure else "",
             formed=self._spec.formed or found.phase is Phase.READY,
             observed_at="",
             observer=f"agent {self._place.pod}",

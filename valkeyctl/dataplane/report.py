@@ -152,7 +152,10 @@ def _members_present(k: Knowledge) -> Condition:
 def _members_known(k: Knowledge) -> Condition:
     nodes = list(k.nodes.values())
     strangers = [f"{a.member} doesn't know {b.member}" for a in nodes for b in nodes if a is not b and not knows(a, b)]
-    gone = [f"{', '.join(map(str, sorted(g.told_by)))} remembers {g}" for g in k.ghosts]
+    gone = [
+        f"{', '.join(map(str, sorted(g.told_by)))} {'remembers' if len(g.told_by) == 1 else 'remember'} {g}"
+        for g in k.ghosts
+    ]
     if strangers or gone:
         reason = "NotAllKnown" if strangers else "StaleEntries"
         return Condition("MembersKnown", Status.FALSE, reason, _few([*strangers, *gone]))

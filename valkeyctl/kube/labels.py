@@ -47,6 +47,11 @@ def pod_host(instance: str, namespace: str, pod: str) -> str:
     return f"{pod}.{instance}-headless.{namespace}.svc"
 
 
+def secret_name(instance: str) -> str:
+    """The Secret with the password that `up` generates. No Secret of a user's own may have this name."""
+    return f"{instance}-auth"
+
+
 def status_name(instance: str) -> str:
     """The status ConfigMap of an instance."""
     return f"{instance}-status"

@@ -38,12 +38,15 @@ from valkeyctl.kube.labels import (
     SHARD_LABEL,
     status_name,
 )
-from valkeyctl.kube.pods import PodFacts, pod_conditions, pod_facts, trouble
+from valkeyctl.kube.pods import PodFacts, on_lost_nodes, pod_facts
 from valkeyctl.kube.secrets import read_credentials
 from valkeyctl.kube.status import Declared, InstanceStatus, parse_status
+from valkeyctl.kube.trouble import advice, pod_conditions, trouble
 
 CLUSTER = "cluster"
 _AT_ONCE = 4
+_NODES_AT_ONCE = 8
+NO_POD = "wait until it has a running Pod"
 _ZONE_LABEL = "topology.kubernetes.io/zone"
 
 
@@ -65,6 +68,7 @@ class MemberOverview:
 @dataclass(frozen=True)
 class Overview:
     """One instance. `todo`: what an `up` would do first, or why it could do nothing. `busy`: who works on it now.
+    `advice`: what a person can do about Pods that are amiss. `failure_of`: whose `failure` is, "" where unknown.
 
     `architecture`: cluster, failover or replica. `owner`: `<organization>/<project>/<stack>/<instance>`; "" where
     nobody says so.
@@ -75,8 +79,10 @@ class Overview:
     phase: str
     conditions: Sequence[Condition] = ()
     members: Sequence[MemberOverview] = ()
+    advice: Sequence[str] = ()
     todo: Sequence[str] = ()
     failure: str = ""
+    failure_of: str = ""
     busy: str = ""
     problem: str = ""
     server_version: str = ""
@@ -127,6 +133,7 @@ def _as_told(api: Api, found: Found) -> Overview:
         status.phase if status and status.phase else "Unknown",
         status.conditions if status else (),
         failure=status.failure if status else "",
+        failure_of=status.failure_of if status else "",
         busy=_busy(api, found),
         problem=f"this valkeyctl can't look at the architecture {found.architecture}; use the version that made it",
         server_version=status.server_version if status else "",
@@ -146,7 +153,9 @@ def _cluster(api: Api, found: Found, transport: str) -> Overview:
             formed=bool(status and status.formed),
         )
         facts = pod_facts(directory, spec.members)
-        credentials = read_credentials(api, found.namespace, declared.credentials, hint="status ConfigMap")
+        credentials = read_credentials(
+            api, found.namespace, declared.credentials, "status ConfigMap", instance=found.instance
+        )
         view = observe(spec, directory(), dialer_for(transport, api, found.namespace, credentials))
     except ValkeyctlError as error:
         return Overview(
@@ -155,18 +164,27 @@ def _cluster(api: Api, found: Found, transport: str) -> Overview:
             "Unreachable",
             status.conditions if status else (),
             failure=status.failure if status else "",
+            failure_of=status.failure_of if status else "",
             busy=busy,
             problem=str(error),
         )
+    nodes = _nodes(api, facts)
+    facts = on_lost_nodes(facts, nodes)
     told, next_ = report(spec, view), plan(spec, view)
+    todo = advice(facts)
+    failure = status.failure if status and not isinstance(next_, Done) else ""
     return Overview(
         found.namespace,
         found.instance,
         str(told.phase),
         (*told.conditions, *pod_conditions(facts)),
-        _members(spec, view, facts, _zones(api)),
-        _todo(next_),
-        status.failure if status and not isinstance(next_, Done) else "",
+        _members(spec, view, facts, _zones(nodes)),
+        todo,
+        # Where a person has to act, nothing comes of waiting.
+        tuple(line for line in _todo(next_) if not (todo and line.endswith(NO_POD))),
+        # What the conditions say of the Pods needn't be said twice.
+        failure.replace(f". Pods: {'; '.join(trouble(facts))}", ""),
+        status.failure_of if status and failure else "",
         busy,
         server_version=told.server_version,
     )
@@ -241,11 +259,18 @@ def _busy(api: Api, found: Found) -> str:
     return ""
 
 
-def _zones(api: Api) -> Mapping[str, str]:
-    with suppress(KubeError):
-        nodes = [node["metadata"] for node in api.items(path_of("v1", "nodes"), metadata_only=True)]
-        return {str(node["name"]): str((node.get("labels") or {}).get(_ZONE_LABEL, "")) for node in nodes}
-    return {}
+def _nodes(api: Api, facts: Sequence[PodFacts]) -> Sequence[Object]:
+    """The nodes that have Pods of the instance; none for who may not read them."""
+    names = sorted({fact.node for fact in facts if fact.node})
+    with suppress(KubeError), ThreadPoolExecutor(max_workers=_NODES_AT_ONCE) as pool:
+        found = pool.map(api.find, [path_of("v1", "nodes", None, name) for name in names])
+        return [node for node in found if node is not None]
+    return []
+
+
+def _zones(nodes: Sequence[Object]) -> Mapping[str, str]:
+    known = [node["metadata"] for node in nodes]
+    return {str(node["name"]): str((node.get("labels") or {}).get(_ZONE_LABEL, "")) for node in known}
 
 
 def _members(spec: Spec, view: View, facts: Sequence[PodFacts], zones: Mapping[str, str]) -> tuple[MemberOverview, ...]:
@@ -260,12 +285,13 @@ def _member(
     outcome = view.outcomes.get(member)
     zone = zones.get(fact.node, "")
     if not isinstance(outcome, NodeView):
-        problem = "; ".join(trouble([fact])) or str(getattr(outcome, "detail", "")) or f"Pod is {fact.phase}"
+        # One word for each: the conditions say more, and once for all that share it.
+        problem = fact.reason or str(getattr(outcome, "detail", "")) or f"Pod is {fact.phase}"
         role = "absent" if fact.phase == "Absent" else "unreachable"
         return MemberOverview(fact.pod, role, node=fact.node, zone=zone, problem=problem)
     replica = outcome.role is Role.REPLICA
     ahead = offsets.get(outcome.primary_id) if replica else None
-    problems = [*trouble([fact]), *(["old Pod template"] if fact.outdated else [])]
+    problems = [*([fact.reason] if fact.reason else []), *(["old Pod template"] if fact.outdated else [])]
     if replica and outcome.link is not None and not outcome.link.up:
         problems.append("copies everything" if outcome.link.syncing else "its link is down")
     return MemberOverview(

@@ -1,12 +1,12 @@
-"""What Kubernetes says is wrong with an instance's Pods, in the words of its conditions."""
+"""What Kubernetes says of an instance's Pods."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from valkeyctl.dataplane import Condition, Member, Status
+from valkeyctl.dataplane import Member
 from valkeyctl.kube.access import Object, path_of
 from valkeyctl.kube.directory import Directory, server_runs
 from valkeyctl.kube.errors import ApiForbidden
@@ -27,6 +27,12 @@ STUCK_REASONS = frozenset(
         "FailedCreate",
     }
 )
+
+#: No node says anything of the Pod any more: what its status tells is what was true before.
+NODE_LOST = "NodeNotReady"
+#: The StatefulSet asks for fewer Pods than are declared: somebody has scaled it.
+SCALED_DOWN = "ScaledDown"
+_LINE = 300
 
 
 @dataclass(frozen=True)
@@ -52,6 +58,8 @@ class PodFacts:
     restarts: int = 0
     uid: str = ""
     server_runs: bool = False
+    container: str = ""
+    image: str = ""
 
     @property
     def stuck(self) -> bool:
@@ -64,6 +72,7 @@ def pod_facts(directory: Directory | NamedDirectory, members: Iterable[Member]) 
     pods = {directory.member_of(pod): pod for pod in directory.pods()}
     workloads = {str(w["metadata"]["name"]): w for w in directory.workloads()}
     refused: dict[str, str] = {}
+    members = list(members)
     facts: list[PodFacts] = []
     for member in members:
         name = workload_name(directory.instance, member.shard)
@@ -73,6 +82,9 @@ def pod_facts(directory: Directory | NamedDirectory, members: Iterable[Member]) 
             continue
         if name not in workloads:
             facts.append(_absent(directory, member, "NoStatefulSet", f"StatefulSet {name} does not exist"))
+            continue
+        if asked := _scaled_down(workloads[name], member, members):
+            facts.append(_absent(directory, member, SCALED_DOWN, asked))
             continue
         if name not in refused:
             refused[name] = _creation_error(directory, name)
@@ -85,53 +97,81 @@ def facts_of(member: Member, pod: Object, workload: Object | None) -> PodFacts:
     metadata, status = pod["metadata"], pod.get("status") or {}
     conditions = {c.get("type"): c for c in status.get("conditions") or []}
     containers = list(status.get("containerStatuses") or [])
-    reason, message = _trouble(status, conditions, [*(status.get("initContainerStatuses") or []), *containers])
+    found = _trouble(status, conditions, [*(status.get("initContainerStatuses") or []), *containers])
+    node = str((pod.get("spec") or {}).get("nodeName") or "")
+    reason, message = found.reason, found.message
+    if metadata.get("deletionTimestamp"):
+        reason = "Terminating"
+    if _is_lost(pod, conditions):
+        reason, message = NODE_LOST, f"node {node} doesn't answer"
     return PodFacts(
         member=member,
         pod=str(metadata["name"]),
         phase=str(status.get("phase") or "Unknown"),
-        node=str((pod.get("spec") or {}).get("nodeName") or ""),
-        scheduled=bool((pod.get("spec") or {}).get("nodeName")),
+        node=node,
+        scheduled=bool(node),
         started=bool(containers) and all("running" in (c.get("state") or {}) for c in containers),
         ready=(conditions.get("Ready") or {}).get("status") == "True",
         outdated=_outdated(metadata, workload),
         terminating=bool(metadata.get("deletionTimestamp")),
-        reason="Terminating" if metadata.get("deletionTimestamp") else reason,
+        reason=reason,
         message=message,
         restarts=max((int(c.get("restartCount") or 0) for c in containers), default=0),
         uid=str(metadata.get("uid") or ""),
         server_runs=server_runs(status),
+        container=found.container,
+        image=_image_of(pod, found.container),
     )
 
 
-def pod_conditions(facts: Sequence[PodFacts]) -> tuple[Condition, ...]:
-    """PodsScheduled, PodsStarted and PodsOutdated. Pure; each names the Pods and what Kubernetes says of them."""
-    unscheduled = [f for f in facts if not f.scheduled]
-    unstarted = [f for f in facts if f.scheduled and not (f.started and not f.terminating)]
-    outdated = [f.pod for f in facts if f.outdated]
-    return (
-        _condition("PodsScheduled", unscheduled, "PodUnschedulable"),
-        _condition("PodsStarted", unstarted, "ContainersNotRunning"),
-        Condition(
-            "PodsOutdated",
-            Status.TRUE if outdated else Status.FALSE,
-            "RevisionBehind" if outdated else "AllCurrent",
-            f"still run the former template: {', '.join(outdated)}" if outdated else "",
-        ),
-    )
+def on_lost_nodes(facts: Iterable[PodFacts], nodes: Iterable[Object]) -> list[PodFacts]:
+    """The facts, with those nodes' word for it that aren't ready: only then is it known why. Pure."""
+    lost = dict(_lost_nodes(nodes))
+    return [
+        replace(fact, reason=NODE_LOST, message=lost[fact.node], container="", image="") if fact.node in lost else fact
+        for fact in facts
+    ]
 
 
-def trouble(facts: Sequence[PodFacts]) -> list[str]:
-    """One line for each Pod that something is wrong with."""
-    return [f"{f.pod}: {f.reason}{f' ({f.message})' if f.message else ''}" for f in facts if f.reason]
+def _lost_nodes(nodes: Iterable[Object]) -> Iterable[tuple[str, str]]:
+    for node in nodes:
+        conditions = (node.get("status") or {}).get("conditions") or []
+        ready: Mapping[str, Any] = next((c for c in conditions if c.get("type") == "Ready"), {})
+        # A node that says nothing of it is no lost one.
+        if ready and ready.get("status") != "True":
+            name, since = str(node["metadata"]["name"]), ready.get("lastTransitionTime")
+            told = _line(ready.get("message")).rstrip(".")
+            yield (
+                name,
+                f"node {name} is NotReady" + (f" since {since}" if since else "") + (f": {told}" if told else ""),
+            )
 
 
-def _condition(kind: str, failing: Sequence[PodFacts], fallback: str) -> Condition:
-    if not failing:
-        return Condition(kind, Status.TRUE, "AllPods")
-    lines = trouble(failing) or [f.pod for f in failing]
-    first = next((f.reason for f in failing if f.reason), fallback)
-    return Condition(kind, Status.FALSE, first, "; ".join(lines[:6]) + ("; …" if len(lines) > 6 else ""))
+def _is_lost(pod: Object, conditions: Mapping[Any, Any]) -> bool:
+    """Whether the Pod's node has fallen silent, as far as the Pod tells.
+
+    Kubernetes then takes `Ready` from its Pods and leaves all else as it was. A kubelet never says that the containers
+    are ready and the Pod isn't, but for readiness gates.
+    """
+    if (pod.get("spec") or {}).get("readinessGates"):
+        return False
+    ready, containers = (conditions.get(kind) or {} for kind in ("Ready", "ContainersReady"))
+    return ready.get("status") == "False" and containers.get("status") == "True"
+
+
+def _scaled_down(workload: Object, member: Member, declared: Sequence[Member]) -> str:
+    asked = (workload.get("spec") or {}).get("replicas")
+    if asked is None or member.ordinal < int(asked):
+        return ""
+    wanted = sum(one.shard == member.shard for one in declared)
+    pods = "1 Pod" if int(asked) == 1 else f"{asked} Pods"
+    return f"StatefulSet {workload['metadata']['name']} asks for {pods} instead of {wanted}"
+
+
+def _image_of(pod: Object, container: str) -> str:
+    spec = pod.get("spec") or {}
+    every = [*(spec.get("initContainers") or []), *(spec.get("containers") or [])]
+    return next((str(one.get("image") or "") for one in every if one.get("name") == container), "")
 
 
 def _absent(directory: Directory | NamedDirectory, member: Member, reason: str, message: str) -> PodFacts:
@@ -159,24 +199,31 @@ def _outdated(metadata: Object, workload: Object | None) -> bool:
     return bool(revision and newest and revision != newest)
 
 
-def _trouble(status: Object, conditions: dict[Any, Any], containers: Sequence[Object]) -> tuple[str, str]:
+@dataclass(frozen=True)
+class _Trouble:
+    reason: str = ""
+    message: str = ""
+    container: str = ""
+
+
+def _trouble(status: Object, conditions: Mapping[Any, Any], containers: Sequence[Object]) -> _Trouble:
     scheduled = conditions.get("PodScheduled") or {}
     if scheduled.get("status") == "False":
         reason = str(scheduled.get("reason") or "Unschedulable")
-        return "PodUnschedulable" if reason == "Unschedulable" else reason, _line(scheduled.get("message"))
+        return _Trouble("PodUnschedulable" if reason == "Unschedulable" else reason, _line(scheduled.get("message")))
     for container in containers:
-        state = container.get("state") or {}
+        state, name = container.get("state") or {}, str(container.get("name") or "")
         last = (container.get("lastState") or {}).get("terminated")
         waiting = state.get("waiting")
         if waiting and waiting.get("reason") not in (None, "ContainerCreating", "PodInitializing"):
             message = _line(waiting.get("message"))
-            return str(waiting["reason"]), f"{message}; {_ended(last)}" if last else message
+            return _Trouble(str(waiting["reason"]), f"{message}; {_ended(last)}" if last else message, name)
         ended = state.get("terminated")
         if ended and int(ended.get("exitCode") or 0) != 0:
-            return str(ended.get("reason") or "Error"), _ended(ended)
+            return _Trouble(str(ended.get("reason") or "Error"), _ended(ended), name)
     if status.get("phase") == "Failed":
-        return str(status.get("reason") or "Failed"), _line(status.get("message"))
-    return "", ""
+        return _Trouble(str(status.get("reason") or "Failed"), _line(status.get("message")))
+    return _Trouble()
 
 
 def _ended(terminated: Object) -> str:
@@ -186,4 +233,6 @@ def _ended(terminated: Object) -> str:
 
 
 def _line(text: object) -> str:
-    return " ".join(str(text or "").split())[:300]
+    """One line, and where it is a long one, whole words of it."""
+    line = " ".join(str(text or "").split())
+    return line if len(line) <= _LINE else line[:_LINE].rpartition(" ")[0].rstrip(",;: ") + " …"

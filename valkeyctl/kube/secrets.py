@@ -11,25 +11,38 @@ from collections.abc import Mapping, Sequence
 from valkeyctl.dataplane import Credentials
 from valkeyctl.kube.access import Api, Object, path_of
 from valkeyctl.kube.errors import ApiConflict, ApiNotFound, OwnedByOthers, SecretMissing
-from valkeyctl.kube.labels import OWNER_ANNOTATION, SERVER_CONTAINER, selector
+from valkeyctl.kube.labels import OWNER_ANNOTATION, SERVER_CONTAINER, secret_name, selector
 
 LENGTH = 32
 #: Letters and digits only: 190 bits at this length, and nothing that a shell, a URL or a config file would take amiss.
 ALPHABET = string.ascii_letters + string.digits
 _ATTEMPTS = 5
+_GENERATED = "`pulumi up` makes it anew; where servers still run with the lost one, it says how to put that back."
 
 
 def read_credentials(
-    api: Api, namespace: str, reference: Mapping[str, str | None] | None, hint: str = "auth.passwordSecret"
+    api: Api,
+    namespace: str,
+    reference: Mapping[str, str | None] | None,
+    hint: str = "auth.passwordSecret",
+    *,
+    instance: str = "",
 ) -> Credentials:
     """The user and password that `{"user": …, "secretName": …, "key": …}` names; none where it is None.
 
-    Errors: SecretMissing, naming the Secret and the setting (`hint`) that refers to it.
+    Errors: SecretMissing, naming the Secret and the setting (`hint`) that refers to it; of the Secret that is generated
+    for `instance`, which nobody declares and nobody has to make, that `up` makes it.
     """
     if reference is None:
         return Credentials()
     name, key = str(reference.get("secretName") or ""), str(reference.get("key") or "password")
-    return Credentials(user=reference.get("user"), password=_read(api, namespace, name, key, hint))
+    generated = bool(instance) and name == secret_name(instance)
+    try:
+        return Credentials(user=reference.get("user"), password=_read(api, namespace, name, key, hint))
+    except SecretMissing as error:
+        if not generated:
+            raise
+        raise SecretMissing(error.what, where="the generated password", remedy=_GENERATED) from error
 
 
 def _read(api: Api, namespace: str, name: str, key: str, hint: str) -> str:

@@ -39,7 +39,8 @@ class Declared:
 
 @dataclass(frozen=True)
 class InstanceStatus:
-    """What was last seen. `formed`: the instance was Ready once. `failure`: why the last converge ended, if badly.
+    """What was last seen. `formed`: the instance was Ready once. `failure`: why the last converge ended, if badly, and
+    `failure_of`: whose that was, in the words of `observer`; "" where a former version wrote it.
 
     `finished`: an `up` has come to its good end, so that Pulumi's state has the topology; an instance may be formed
     without it, where agents went on with what a killed `up` began.
@@ -54,6 +55,7 @@ class InstanceStatus:
     server_version: str = ""
     done: Sequence[str] = ()
     failure: str = ""
+    failure_of: str = ""
     formed: bool = False
     finished: bool = False
     destroying: bool = False
@@ -132,6 +134,7 @@ def render_status(status: InstanceStatus) -> dict[str, str | None]:
         "serverVersion": status.server_version,
         "done": _json(list(status.done)[-_DONE_KEPT:]),
         "failure": status.failure or None,
+        "failureOf": status.failure_of if status.failure and status.failure_of else None,
         "formed": "true" if status.formed else None,
         "finished": "true" if status.finished else None,
         "destroying": "true" if status.destroying else None,
@@ -156,6 +159,7 @@ def parse_status(known: Object) -> InstanceStatus:
         server_version=data.get("serverVersion", ""),
         done=tuple(_loaded(data, "done", [])),
         failure=data.get("failure", ""),
+        failure_of=data.get("failureOf", ""),
         formed=data.get("formed") == "true",
         finished=data.get("finished") == "true",
         destroying=data.get("destroying") == "true",

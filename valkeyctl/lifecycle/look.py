@@ -11,8 +11,9 @@ from valkeyctl.dataplane.errors import ValkeyctlError
 from valkeyctl.dataplane.steps import HandOver
 from valkeyctl.kube.access import Api
 from valkeyctl.kube.declared import DeclaredUnreadable, read_declared
-from valkeyctl.kube.pods import PodFacts, pod_conditions, pod_facts
+from valkeyctl.kube.pods import PodFacts, pod_facts
 from valkeyctl.kube.status import read_status
+from valkeyctl.kube.trouble import pod_conditions
 from valkeyctl.lifecycle.forecast import forecast, states
 from valkeyctl.lifecycle.props import Declaration
 from valkeyctl.lifecycle.session import Session, api_of, for_agents, open_session

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from valkeyctl.dataplane import Member, View
 from valkeyctl.dataplane.errors import Blocked
 from valkeyctl.kube.pods import PodFacts
+from valkeyctl.kube.trouble import advice
 
 #: For how many seconds a Pod may show a reason, without its server answering meanwhile, until the work ends over it.
 #: What nobody but a person can mend is told at once; a registry may have a bad moment, of which the second try tells; a
@@ -75,7 +76,8 @@ def stuck(facts: Sequence[PodFacts]) -> Blocked:
     """What a person is told of Pods that can't start."""
     names = ", ".join(fact.pod for fact in facts[:4])
     more = f" and {len(facts) - 4} more" if len(facts) > 4 else ""
+    todo = "; ".join(advice(facts)) or "see what keeps them from it"
     return Blocked(
         f"Pods can't start: {names}{more}",
-        remedy="Correct the image or the configuration and run it again: these Pods are then replaced.",
+        remedy=f"{todo[0].upper()}{todo[1:]}. Correct it and run it again: these Pods are then replaced.",
     )

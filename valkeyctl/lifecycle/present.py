@@ -44,7 +44,8 @@ def present(place: Place, *, port: int, credentials: Credentials, patience_s: fl
     sizes = sizes_of(place, directory)
     if not sizes:
         return None
-    dialer = dialer_for(place.transport, api, place.namespace, read_credentials(api, place.namespace, credentials))
+    known = read_credentials(api, place.namespace, credentials, instance=place.instance)
+    dialer = dialer_for(place.transport, api, place.namespace, known)
     shards = len(sizes)
     spec = Spec(place.instance, shards, max(0, max(sizes) - 1), planned_layout(shards), formed=True)
     return Present(api, directory, dialer, spec)

@@ -51,7 +51,7 @@ def rehearse(place: Place, declared: Declared) -> None:
     api = api_of(place)
     refusal: ErrorReply | None = None
     with suppress(ValkeyctlError):  # who can't be reached is told where that matters
-        credentials = read_credentials(api, place.namespace, declared.credentials)
+        credentials = read_credentials(api, place.namespace, declared.credentials, instance=place.instance)
         endpoints = Directory(api, place.namespace, place.instance, declared.port)()
         dialer = dialer_for(place.transport, api, place.namespace, credentials)
         refusal = try_on_one(dialer, list(endpoints.values()), declared)

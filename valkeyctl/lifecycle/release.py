@@ -66,7 +66,8 @@ def require_release(place: Place, shard: int, credentials: Mapping[str, str | No
     facts = ShardFacts({}, exists=workload_name(place.instance, shard) in names)
     if facts.exists:
         pods = [member for member in map(directory.member_of, directory.pods()) if member and member.shard == shard]
-        dialer = dialer_for(place.transport, api, place.namespace, read_credentials(api, place.namespace, credentials))
+        known = read_credentials(api, place.namespace, credentials, instance=place.instance)
+        dialer = dialer_for(place.transport, api, place.namespace, known)
         found = {member: endpoint for member, endpoint in directory().items() if member.shard == shard}
         view = observe(_spec(place.instance, shard, pods), found, dialer)
         facts = _facts(shard, pods, view)

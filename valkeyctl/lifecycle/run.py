@@ -26,8 +26,9 @@ from valkeyctl.kube.declared import write_declared
 from valkeyctl.kube.errors import KubeError, LeaseHeld
 from valkeyctl.kube.events import Recorder
 from valkeyctl.kube.lease import Lease, hold
-from valkeyctl.kube.pods import PodFacts, pod_conditions, pod_facts, trouble
+from valkeyctl.kube.pods import PodFacts, pod_facts
 from valkeyctl.kube.status import InstanceStatus, read_status, write_status
+from valkeyctl.kube.trouble import pod_conditions, trouble
 from valkeyctl.lifecycle.downgrade import numbers_of
 from valkeyctl.lifecycle.engine import Engine
 from valkeyctl.lifecycle.forecast import states
@@ -244,7 +245,8 @@ class _Work:
         what = error.what + (f". Pods: {'; '.join(lines)}" if lines else "")
         if view is not None and (risk := at_risk(self.session.spec, view, states(facts))):
             what += f". {risk}"
-        self.status = replace(self.status, phase=str(phase), failure=f"{what}. {error.remedy}".rstrip())
+        failure = f"{what}. {error.remedy}".rstrip()
+        self.status = replace(self.status, phase=str(phase), failure=failure, failure_of=self.status.observer)
         self._write()
         self.recorder.phase(str(phase), what, bad=True)
         if isinstance(error, LeaseHeld | Interrupted):

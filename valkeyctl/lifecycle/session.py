@@ -53,7 +53,7 @@ def open_session(declaration: Declaration, *, formed: bool, patience_s: float = 
     """
     place = declaration.place
     api = api_of(place, patience_s=patience_s)
-    credentials = read_credentials(api, place.namespace, declaration.credentials)
+    credentials = read_credentials(api, place.namespace, declaration.credentials, instance=place.instance)
     directory = Directory(api, place.namespace, place.instance, declaration.port)
     return Session(
         declaration=declaration,

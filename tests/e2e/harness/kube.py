@@ -160,16 +160,16 @@ class Kube:
     ) -> Executed:
         """Run a command in a container, as `kubectl exec` does. A failing command is no error here."""
         interactive = ["-i"] if stdin is not None else []
-        done = subprocess.run(
-            ["kubectl", "exec", *interactive, "-n", namespace, pod, "-c", container, "--", *command],
-            env=environment(),
-            input=stdin,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=timeout_s,
-        )
-        return Executed(done.returncode, done.stdout, done.stderr)
+        arguments = ["exec", *interactive, "-n", namespace, pod, "-c", container, "--", *command]
+        return _kubectl(arguments, stdin=stdin, timeout_s=timeout_s)
+
+    def by_hand(self, namespace: str, *arguments: str) -> None:
+        """Run kubectl as a person does: what it writes is then its own, which a request of this client's is not.
+
+        AssertionError where it fails.
+        """
+        done = _kubectl(["-n", namespace, *arguments])
+        assert done.code == 0, f"kubectl {' '.join(arguments)}: {done.err}"
 
     def snapshot(self, namespace: str) -> dict[str, str]:
         """Every object of the namespace with its resource version: equal snapshots mean that nobody wrote anything.
@@ -191,6 +191,19 @@ class Kube:
         """The path of a kind's collection, or of one object."""
         collection = f"{GROUPS[kind]}/namespaces/{quote(namespace)}/{kind}"
         return f"{collection}/{quote(name)}" if name else collection
+
+
+def _kubectl(arguments: Sequence[str], *, stdin: str | None = None, timeout_s: float = 30) -> Executed:
+    done = subprocess.run(
+        ["kubectl", *arguments],
+        env=environment(),
+        input=stdin,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=timeout_s,
+    )
+    return Executed(done.returncode, done.stdout, done.stderr)
 
 
 def eventually(what: str, ask: Callable[[], T | None], *, timeout_s: float, pause_s: float = 0.3) -> T:

@@ -66,6 +66,21 @@ def test_reclaim_policy(policy: Any, kept: bool) -> None:  # noqa: FBT001
     assert not any(resource.retain_on_delete for resource in seen if resource.kind != "PersistentVolumeClaim")
 
 
+@pytest.mark.parametrize("own", [False, True], ids=["our provider", "a provider of the program's own"])
+def test_what_others_wrote_into_its_objects_is_put_back(own: bool) -> None:  # noqa: FBT001
+    # Without it server-side apply refuses each field that kubectl has written: "field conflict detected".
+    def run() -> None:
+        opts = pulumi.ResourceOptions(provider=kubernetes.Provider("mine")) if own else None
+        ValkeyCluster("sessions", ClusterArgs(persistence=Persistence(size="1Gi")), opts)
+
+    objects = [one for one in record(run) if one.type.startswith("kubernetes:")]
+    assert {one.kind for one in objects} >= {"StatefulSet", "PodDisruptionBudget", "ConfigMap", "Role", "Service"}
+    for one in objects:
+        assert one.inputs["metadata"]["annotations"]["pulumi.com/patchForce"] == "true", one.label
+        # Not within: it would replace Pods, and says nothing there.
+        assert "patchForce" not in str(one.inputs.get("spec")), one.label
+
+
 def test_everything_belongs_to_the_component() -> None:
     seen = program()
     assert seen["Cluster sessions"].type == "valkey:index:Cluster"

@@ -113,6 +113,20 @@ def test_a_new_version_of_the_agent(own: bool, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("own", [False, True], ids=["our provider", "a provider of the program's own"])
+def test_objects_of_a_version_that_did_not_put_back(own: bool, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: FBT001
+    with monkeypatch.context() as former:
+        former.setattr("components.labels.PUT_BACK", {})
+        before = program({}, own=own)
+    after = base(own=own)
+    assert list(replaced(before, after)) == []
+    for new in after:
+        # The annotations of Kubernetes objects, and nothing else: no Pod is rolled, the topology is told of nothing.
+        old = before[new.label].inputs
+        changed = [key for key in new.inputs if new.inputs[key] != old[key]]
+        assert changed == (["metadata"] if new.type.startswith("kubernetes:") else []), new.label
+
+
+@pytest.mark.parametrize("own", [False, True], ids=["our provider", "a provider of the program's own"])
 @pytest.mark.parametrize("way", WAYS)
 def test_way_to_kubernetes(way: str, own: bool) -> None:  # noqa: FBT001
     before, after = base(own=own), program({}, WAYS[way], own=own)

@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.dataplane import views
 from tests.unit.dataplane.views import S00, S01, S10, S11, S20, S21, SPEC, absent, change, change_peers, formed
-from valkeyctl.dataplane import Done, Phase, Role, SlotSet, Spec, Steps, Why, parse_layout, plan, planned_layout
+from valkeyctl.dataplane import Done, Member, Phase, Role, SlotSet, Spec, Steps, Why, parse_layout, plan, planned_layout
 from valkeyctl.dataplane import report as report_of
 from valkeyctl.dataplane.steps import (
     AssignSlots,
@@ -153,6 +153,13 @@ def test_nobody_is_forgotten_while_a_replica_may_take_over() -> None:
     forgets = [step for step in views.actions(SPEC, world.view()) if isinstance(step, Forget)]
     assert {step.member for step in forgets} == {S01, S10, S11, S20, S21}
     assert {step.node_id for step in forgets} == {gone}
+
+
+@pytest.mark.parametrize(("tellers", "told"), [([S01], "s0-1 remembers "), ([S01, S10], "s0-1, s1-0 remember ")])
+def test_who_remembers_a_node_that_is_gone_is_told_in_good_english(tellers: list[Member], told: str) -> None:
+    gone = views.stranger(5, host="t-s9-0.headless.test.svc", slots=SlotSet(), failed=True, linked=False)
+    condition = report_of(SPEC, views.add_peer(formed().view(), gone, tellers)).condition("MembersKnown")
+    assert condition.message.startswith(told)
 
 
 def test_a_lost_owner_is_kept_while_an_absent_replica_may_have_its_data() -> None:

@@ -10,7 +10,8 @@ from valkeyctl.dataplane import Member, Status
 from valkeyctl.kube.access import Api
 from valkeyctl.kube.directory import Directory
 from valkeyctl.kube.errors import ApiBusy
-from valkeyctl.kube.pods import PodFacts, facts_of, pod_conditions, pod_facts, trouble
+from valkeyctl.kube.pods import PodFacts, facts_of, on_lost_nodes, pod_facts
+from valkeyctl.kube.trouble import advice, pod_conditions, trouble
 
 MEMBERS = [Member(shard, ordinal) for shard in range(2) for ordinal in range(2)]
 
@@ -179,8 +180,7 @@ def test_pods_that_cannot_be_created_tell_why(directory: Directory, fake: FakeAp
     assert facts["s1-0"].reason == "NoStatefulSet"
     assert trouble(list(facts.values())) == [
         "sessions-s0-1: FailedCreate (exceeded quota: few)",
-        "sessions-s1-0: NoStatefulSet (StatefulSet sessions-s1 does not exist)",
-        "sessions-s1-1: NoStatefulSet (StatefulSet sessions-s1 does not exist)",
+        "sessions-s1-0, sessions-s1-1: NoStatefulSet (StatefulSet sessions-s1 does not exist)",
     ]
 
 
@@ -209,3 +209,117 @@ def test_conditions_name_the_pods_and_the_reason() -> None:
     assert "sessions-s0-1" in started.message
     assert (outdated.status, outdated.reason) == (Status.TRUE, "RevisionBehind")
     assert "sessions-s0-2" in outdated.message
+
+
+# --- equal causes, and what to do about them -------------------------------------------------------------------------
+
+REGISTRY = (
+    'rpc error: code = NotFound desc = failed to pull and unpack image "docker.io/valkey/valkey:9.9.9": failed to '
+    'resolve reference "docker.io/valkey/valkey:9.9.9": docker.io/valkey/valkey:9.9.9: not found'
+)
+
+
+def bad_image(shard: int, ordinal: int, reason: str, message: str, container: str = "server") -> PodFacts:
+    made = pod(shard, ordinal, containerStatuses=[{**waiting(reason, message)[0], "name": container}])
+    made["spec"] |= {"containers": [{"name": container, "image": "valkey/valkey:9.9.9"}]}
+    return facts_of(Member(shard, ordinal), made, workload(shard))
+
+
+def test_pods_that_share_a_cause_share_a_line_and_a_remedy() -> None:
+    facts = [bad_image(shard, 0, "ErrImagePull", REGISTRY) for shard in range(3)]
+    facts += [bad_image(n, 1, "ImagePullBackOff", 'Back-off pulling image "valkey/valkey:9.9.9"') for n in range(6)]
+    (line,) = trouble(facts)
+    assert line == (
+        "sessions-s0-0, sessions-s1-0, sessions-s2-0, sessions-s0-1, sessions-s1-1, sessions-s2-1 and 3 more: "
+        f"ErrImagePull ({REGISTRY})"
+    )
+    (todo,) = advice(facts)
+    assert todo.startswith("check `image`: valkey/valkey:9.9.9 ")
+    started = {c.type: c for c in pod_conditions(facts)}["PodsStarted"]
+    assert (started.reason, started.message) == ("ErrImagePull", line)
+
+
+def test_the_agents_image_is_another_setting() -> None:
+    assert advice([bad_image(0, 0, "ErrImagePull", "x", container="agent")])[0].startswith("check `agent.image`: ")
+
+
+def test_crashes_are_one_cause_whatever_the_pods_are_called() -> None:
+    facts = [
+        facts_of(
+            Member(shard, 0),
+            pod(
+                shard,
+                containerStatuses=waiting(
+                    "CrashLoopBackOff",
+                    f"back-off {delay} restarting failed container=server pod=sessions-s{shard}-0_valkey({uid})",
+                    lastState={"terminated": {"exitCode": 1, "reason": "Error", "message": "Bad directive"}},
+                ),
+            ),
+            workload(shard),
+        )
+        for shard, delay, uid in ((0, "10s", "a1"), (1, "1m20s", "b2"))
+    ]
+    (line,) = trouble(facts)
+    assert line.startswith("sessions-s0-0, sessions-s1-0: CrashLoopBackOff (back-off 10s ")
+    assert advice(facts) == ["see why: `kubectl logs sessions-s0-0 -c server --previous`"]
+
+
+def test_different_causes_are_told_apart() -> None:
+    facts = [bad_image(0, 0, "ErrImagePull", "x"), bad_image(0, 1, "CreateContainerConfigError", 'no secret "y"')]
+    assert len(trouble(facts)) == len(advice(facts)) == 2
+
+
+def test_a_long_text_ends_with_a_whole_word() -> None:
+    (line,) = trouble([bad_image(0, 0, "ErrImagePull", " ".join(["registry"] * 60))])
+    assert line.endswith("registry registry …)")
+    assert len(line) < 360
+
+
+def test_a_shard_that_was_scaled_down_by_hand_says_so(directory: Directory, fake: FakeApi) -> None:
+    fake.put(f"{SETS}/sessions-s0", workload(0, replicas=1))
+    fake.put(f"{SETS}/sessions-s1", workload(1))
+    for shard, ordinal in ((0, 0), (1, 0), (1, 1)):
+        put(fake, pod(shard, ordinal))
+    facts = pod_facts(directory, MEMBERS)
+    assert trouble(facts) == ["sessions-s0-1: ScaledDown (StatefulSet sessions-s0 asks for 1 Pod instead of 2)"]
+    assert advice(facts) == ["run `pulumi up`: it puts back what is declared"]
+    scheduled = {c.type: c for c in pod_conditions(facts)}["PodsScheduled"]
+    assert scheduled.reason == "ScaledDown"
+    # None of it is anything that waiting, or giving up, would be about.
+    assert not any(one.stuck for one in facts)
+
+
+def test_a_pod_that_is_not_there_was_refused_by_no_scheduler(directory: Directory, fake: FakeApi) -> None:
+    fake.put(f"{SETS}/sessions-s0", workload(0))
+    put(fake, pod(0))
+    scheduled = {c.type: c for c in pod_conditions(pod_facts(directory, MEMBERS[:2]))}["PodsScheduled"]
+    assert (scheduled.reason, scheduled.message) == ("PodAbsent", "sessions-s0-1")
+
+
+def node(name: str, ready: str, message: str = "") -> dict[str, Any]:
+    condition = {"type": "Ready", "status": ready, "message": message, "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    return {"metadata": {"name": name}, "status": {"conditions": [condition]}}
+
+
+def test_a_lost_node_is_the_cause_whatever_its_pods_still_say() -> None:
+    healthy, gone = pod(0), pod(1)
+    gone["metadata"]["deletionTimestamp"] = "2026-01-01T00:05:00Z"
+    facts = [facts_of(Member(0, 0), healthy, workload(0)), facts_of(Member(1, 0), gone, workload(1))]
+    told = on_lost_nodes(facts, [node("node1", "True"), node("node2", "Unknown", "Kubelet stopped posting status.")])
+    why = "node node2 is NotReady since 2026-01-01T00:00:00Z: Kubelet stopped posting status"
+    assert trouble(told) == [f"sessions-s1-0: NodeNotReady ({why})"]
+    assert "node node2" in advice(told)[0]
+    started = {c.type: c for c in pod_conditions(told)}["PodsStarted"]
+    assert (started.status, started.reason) == (Status.FALSE, "NodeNotReady")
+
+
+def test_a_lost_node_shows_in_its_pods_too_for_those_who_may_not_read_nodes() -> None:
+    # The kubelet is silent: Kubernetes takes `Ready` from the Pod and leaves all else as it was.
+    conditions = [{"type": "ContainersReady", "status": "True"}, {"type": "Ready", "status": "False"}]
+    made = pod(1, conditions=conditions)
+    facts = facts_of(Member(1, 0), made, workload(1))
+    assert (facts.reason, facts.message) == ("NodeNotReady", "node node2 doesn't answer")
+    made["spec"]["readinessGates"] = [{"conditionType": "a/gate"}]
+    assert facts_of(Member(1, 0), made, workload(1)).reason == ""
+    loading = [{"type": "ContainersReady", "status": "False"}, {"type": "Ready", "status": "False"}]
+    assert facts_of(Member(1, 0), pod(1, conditions=loading), workload(1)).reason == ""

@@ -287,6 +287,24 @@ def test_no_password_is_ever_shown(api: Api, fake: FakeApi) -> None:
     assert read_credentials(api, "valkey", None) == Credentials()
 
 
+def test_of_a_generated_password_nobody_is_told_to_make_it(api: Api, fake: FakeApi) -> None:
+    reference = {"secretName": "sessions-auth", "key": "password"}
+    path = "/api/v1/namespaces/valkey/secrets/sessions-auth"
+    for present in (False, True):
+        if present:
+            fake.put(path, {"data": {}})
+        with pytest.raises(SecretMissing) as raised:
+            read_credentials(api, "valkey", reference, instance="sessions")
+        told = str(raised.value)
+        assert "auth.passwordSecret" not in told
+        assert "the generated password" in told
+        assert "sessions-auth" in told
+        assert "`pulumi up` makes it anew" in told
+    # One of the user's own is the user's to make.
+    with pytest.raises(SecretMissing, match=r"auth\.passwordSecret.*Create it first"):
+        read_credentials(api, "valkey", {**reference, "secretName": "cache-auth"}, instance="sessions")
+
+
 # --- ownership -------------------------------------------------------------------------------------------------------
 
 CONFIG = Wanted("v1", "ConfigMap", "sessions-config")

@@ -1,17 +1,18 @@
 """`python -m valkeyctl status`: what it finds and shows, on an API server in this process."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
 
 from tests.unit.kube.fake_api import FakeApi
-from tests.unit.kube.pods_made import PODS, SETS, pod, unschedulable, workload
-from valkeyctl.cli import app
+from tests.unit.kube.pods_made import PODS, SETS, pod, unschedulable, waiting, workload
+from valkeyctl.cli import app, code_of
 from valkeyctl.dataplane import Condition, Member, Status
 from valkeyctl.kube.access import Api
-from valkeyctl.kube.overview import find_instances, wrong
+from valkeyctl.kube.overview import Overview, find_instances, wrong
 from valkeyctl.kube.status import Declared, InstanceStatus, write_status
 
 OWNER = "acme/valkey/prod/sessions"
@@ -25,7 +26,9 @@ def run(fake: FakeApi, tmp_path: Path, *arguments: str) -> Result:
 
 def known(api: Api, fake: FakeApi) -> None:
     """Two shards that nobody can dial, one Pod of which fits nowhere."""
-    status = InstanceStatus("Failed", formed=True, failure="it did not work", declared=Declared(2, 1, 1))
+    status = InstanceStatus(
+        "Failed", formed=True, failure="it did not work", failure_of="up of x", declared=Declared(2, 1, 1)
+    )
     write_status(api, "valkey", "sessions", OWNER, status)
     for shard in range(2):
         fake.put(f"{SETS}/sessions-s{shard}", workload(shard))
@@ -65,6 +68,69 @@ def test_it_shows_members_what_is_wrong_and_what_to_do(api: Api, fake: FakeApi, 
         assert text in done.output, done.output
 
 
+def test_the_failure_is_the_one_whose_it_was(api: Api, fake: FakeApi, tmp_path: Path) -> None:
+    for whose, said in (
+        ("up of acme/valkey/prod/sessions", "the last `up` failed: no"),
+        ("agent sessions-s0-0", "agent sessions-s0-0 could not heal it: no"),
+        ("", "the last work on it failed: no"),
+    ):
+        status = InstanceStatus("Failed", failure="no", failure_of=whose, declared=Declared(1, 0, 1))
+        write_status(api, "valkey", "sessions", OWNER, status)
+        assert said in run(fake, tmp_path, "-n", "valkey", "--transport", "direct").output
+
+
+def test_a_bad_image_is_told_once_with_its_remedy(api: Api, fake: FakeApi, tmp_path: Path) -> None:
+    text = "failed to resolve reference docker.io/valkey/valkey:9.9.9: not found"
+    why = f"Pods can't start. Pods: sessions-s0-0, sessions-s0-1, sessions-s1-0, sessions-s1-1: ErrImagePull ({text})"
+    status = InstanceStatus("Failed", failure=f"{why}. Do it.", failure_of="up of x", declared=Declared(2, 1, 1))
+    write_status(api, "valkey", "sessions", OWNER, status)
+    for shard in range(2):
+        fake.put(f"{SETS}/sessions-s{shard}", workload(shard))
+        for ordinal in range(2):
+            made = pod(shard, ordinal, podIP=None, containerStatuses=waiting("ErrImagePull", text))
+            made["spec"]["containers"] = [{"name": "server", "image": "valkey/valkey:9.9.9"}]
+            fake.put(f"{PODS}/sessions-s{shard}-{ordinal}", made)
+    done = run(fake, tmp_path, "-n", "valkey", "--transport", "direct")
+    assert done.output.count(text) == 1, done.output
+    assert "sessions-s0-0, sessions-s0-1, sessions-s1-0, sessions-s1-1: ErrImagePull" in done.output
+    assert "what to do:" in done.output
+    assert "check `image`: valkey/valkey:9.9.9" in done.output
+    # Nothing comes of waiting: that is no advice.
+    assert "`pulumi up` would:" not in done.output
+
+
+def test_a_lost_node_is_named(api: Api, fake: FakeApi, tmp_path: Path) -> None:
+    known(api, fake)
+    condition = {"type": "Ready", "status": "Unknown", "message": "Kubelet stopped posting node status."}
+    fake.put("/api/v1/nodes/node2", {"status": {"conditions": [condition]}})
+    done = run(fake, tmp_path, "-n", "valkey", "--transport", "direct")
+    assert "sessions-s1-0: NodeNotReady (node node2 is NotReady: Kubelet stopped posting node status)" in done.output
+    assert "PodsStarted is False (NodeNotReady)" in done.output
+    assert "bring node node2 back" in done.output
+
+
+def test_exit_codes_are_for_scripts(api: Api, fake: FakeApi, tmp_path: Path) -> None:
+    where = ("-n", "valkey", "--transport", "direct", "--exit-code")
+    assert run(fake, tmp_path, *where).exit_code == 2
+    known(api, fake)
+    assert run(fake, tmp_path, *where).exit_code == 1
+    assert run(fake, tmp_path, *where, "--json").exit_code == 1
+    assert run(fake, tmp_path, *where, "--stack", "prdo").exit_code == 2
+    assert run(fake, tmp_path, *where, "--instance", "sesions").exit_code == 2
+    assert run(fake, tmp_path, *where[2:], "-n", "valkye").exit_code == 2
+    assert run(fake, tmp_path, *where, "--context", "nope").exit_code == 2
+    ready = Overview("valkey", "sessions", "Ready")
+    assert [code_of(seen) for seen in ([], [ready], [ready, replace(ready, phase="Degraded")])] == [2, 0, 1]
+
+
+def test_a_name_that_is_mistyped_is_told_with_those_there_are(api: Api, fake: FakeApi, tmp_path: Path) -> None:
+    write_status(api, "valkey", "sessions", OWNER, InstanceStatus("Ready", declared=Declared(1, 0)))
+    done = run(fake, tmp_path, "-n", "valkey", "--stack", "prdo")
+    assert "No instance of stack prdo in namespace valkey" in done.output
+    assert "Instances there are of acme/valkey/prod." in done.output
+    assert "There is no such namespace." in run(fake, tmp_path, "-n", "valkye").output
+
+
 def test_json_is_for_programs(api: Api, fake: FakeApi, tmp_path: Path) -> None:
     known(api, fake)
     done = run(fake, tmp_path, "--json", "-n", "valkey", "--transport", "direct")
@@ -74,6 +140,14 @@ def test_json_is_for_programs(api: Api, fake: FakeApi, tmp_path: Path) -> None:
     ]
     assert [member["pod"] for member in seen[0]["members"]] == [f"sessions-{m}" for m in _members()]
     assert seen[0]["members"][0]["zone"] == "north"
+    # The keys are written as those of a stack's outputs.
+    assert set(seen[0]) == {
+        *("namespace", "instance", "phase", "conditions", "members", "advice", "todo", "failure", "failureOf", "busy"),
+        *("problem", "serverVersion", "architecture", "owner"),
+    }
+    keys = {"pod", "role", "slots", "lag", "keys", "node", "zone", "version", "problem"}
+    assert set(seen[0]["members"][0]) == keys
+    assert set(seen[0]["conditions"][0]) == {"type", "status", "reason", "message"}
 
 
 def _members() -> list[Member]:

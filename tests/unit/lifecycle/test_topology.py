@@ -201,6 +201,7 @@ def test_a_pod_that_fits_nowhere_ends_it_at_its_deadline_with_name_and_reason(sc
     assert "formed" not in scene.status
     assert scene.status["phase"] in ("Degraded", "Failed")
     assert "Insufficient cpu" in scene.status["failure"]
+    assert scene.status["failureOf"].startswith("up of ")
     conditions = {c["type"]: c for c in json.loads(scene.status["conditions"])}
     assert conditions["PodsScheduled"]["status"] == "False"
     assert conditions["PodsScheduled"]["reason"] == "PodUnschedulable"

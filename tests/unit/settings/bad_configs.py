@@ -82,7 +82,8 @@ BAD: dict[str, Bad] = {
     "too short a deadline": _bad({"timeoutSeconds": 1}, ".timeoutSeconds = 1: must be 10 to 86400 seconds"),
     # Layout.
     "primaries as a list": _bad(
-        {"primaries": [1]}, ".primaries = […]: must be a mapping from shard to the ordinal of its primary, like {0: 1}"
+        {"primaries": [1]},
+        '.primaries = […]: must be a mapping from shard to the ordinal of its primary, like {"0": 1}',
     ),
     "primaries of a named shard": _bad(
         {"primaries": {"s0": 1}}, ".primaries.s0 = 1: a shard is named by its number, counted from 0"
@@ -109,7 +110,7 @@ BAD: dict[str, Bad] = {
     "slots as text": _bad(
         {"slots": "0-16383"},
         '.slots = "0-16383": must be a mapping from shard to slots, like '
-        '{0: "0-5460", 1: "5461-10922", 2: "10923-16383"}',
+        '{"0": "0-5460", "1": "5461-10922", "2": "10923-16383"}',
     ),
     "slots of a named shard": _bad(
         {"slots": {**THIRDS, "s0": "1"}}, '.slots.s0 = "1": a shard is named by its number, counted from 0'

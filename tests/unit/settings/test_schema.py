@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import re
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -130,6 +131,29 @@ def test_it_refuses_what_the_program_refuses(mistake: str) -> None:
 def test_what_is_beyond_it_is_still_so(mistake: str) -> None:
     """Else the mistake leaves the list."""
     assert valid(BAD[mistake].instance)
+
+
+@pytest.mark.parametrize(
+    ("slots", "code"),
+    [('{"0": 0-5460, "1": 5461-16383, "2": 7}', 0), ("{0: 0-5460, 1: 5461-16383, 2: 7}", 0), ("{zero: 0-5460}", 1)],
+)
+def test_the_documented_command_checks_a_stack(tmp_path: Path, slots: str, code: int) -> None:
+    # Shards are numbers to YAML where they aren't quoted: validators fail on such keys, but not this one.
+    stack = tmp_path / "Pulumi.mine.yaml"
+    stack.write_text(f"config:\n  valkey:instances:\n    sessions: {{slots: {slots}}}\n")
+    command = [sys.executable, "-m", "check_jsonschema", "--schemafile", "docs/reference/stack-config.schema.json"]
+    done = subprocess.run([*command, str(stack)], cwd=CHECKOUT, capture_output=True, text=True, check=False)
+    assert done.returncode == code, done.stdout + done.stderr
+    for document in ("ci.md", "reference/stack-config.md"):
+        told = (CHECKOUT / "docs" / document).read_text()
+        assert "check-jsonschema --schemafile docs/reference/stack-config.schema.json stacks/Pulumi.*.yaml" in told
+
+
+def test_the_documentation_writes_shards_as_texts() -> None:
+    unquoted = re.compile(r"(slots|primaries): \{\d|`\{\d+: ")
+    for document in [*(CHECKOUT / "docs").glob("*.md"), *REFERENCE.iterdir(), CHECKOUT / "README.md"]:
+        if document.suffix in (".md", ".json"):
+            assert not unquoted.search(document.read_text()), document
 
 
 GOOD: list[Any] = [
