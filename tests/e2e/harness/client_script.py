@@ -70,8 +70,11 @@ def record(host: str, first: int, every_ms: float, stop: str, wait: int) -> dict
             node = client.get_node_from_key(f"k{number}")
             if wait and client.execute_command("WAIT", wait, 1000, target_nodes=node) < wait:
                 unconfirmed.append(number)
-        except (ValkeyError, OSError) as error:
+        except (ValkeyError, OSError, AttributeError) as error:
             errors[type(error).__name__] = errors.get(type(error).__name__, 0) + 1
+            if isinstance(error, AttributeError):
+                # So the library fails at an ASK to a node that it has never heard of; an application would start anew.
+                client = cluster(host)
             time.sleep(0.005)
             continue
         now = time.monotonic()
