@@ -27,9 +27,8 @@ env: venv  ## print the exports for a shell: eval "$$(make -s env)"
 status: venv  ## the status table of the instances on the local cluster; STACK=… those of one stack
 	@eval "$$($(PY) -m local env)"; $(PY) -m valkeyctl status $(if $(filter command%,$(origin STACK)),--stack $(STACK))
 
-policy: venv  ## preview of STACK with the policy pack and the rules of its environment, as CI runs it
-	@command -v pulumi >/dev/null || eval "$$($(PY) -m local env)"; pulumi preview --stack $(STACK) --non-interactive --diff --policy-pack policies \
-	  --policy-pack-config policies/profiles/$(if $(wildcard policies/profiles/$(STACK).json),$(STACK),dev).json
+policy: venv  ## preview of STACK with the policy pack, as CI runs it, by the rules of its name or of PROFILE=…
+	@STACK='$(STACK)' PROFILE='$(PROFILE)' PY='$(PY)' ./local/policy.sh
 
 check: venv  ## lint, format, types, import contracts
 	$(PY) -m ruff check .

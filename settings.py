@@ -111,6 +111,8 @@ def _apart(instances: dict[str, Instance]) -> dict[str, Instance]:
 def _shared(defaults: dict[str, Any]) -> dict[str, Any]:
     if "slots" in defaults:
         refuse([Problem(("slots",), defaults["slots"], "a layout belongs to one instance; write it there")])
+    if "primaries" in defaults:
+        refuse([Problem(("primaries",), defaults["primaries"], "members belong to one instance; write it there")])
     return defaults
 
 
@@ -120,7 +122,8 @@ class StackConfig(Model):
     kubernetes: Kubernetes = Field(default=Kubernetes(), description="Where.")
     defaults: Annotated[dict[str, Any], AfterValidator(_shared)] = Field(
         default={},
-        description="What holds for every instance that doesn't say otherwise: any keys of an instance but `slots`. "
+        description="What holds for every instance that doesn't say otherwise: any keys of an instance but `slots` "
+        "and `primaries`. "
         "Mappings are merged key by key; `null` in an instance takes a default away.",
     )
     instances: Annotated[

@@ -65,13 +65,23 @@ def _cpu(value: object) -> str:
     return str(value)
 
 
+#: Nothing here is smaller, be it memory or a volume: the unit has been forgotten.
+LEAST_BYTES = 2**20
+
+
 def _bytes(value: object) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int):
         fail("must be an amount of bytes, like 128Mi or 1Gi")
     try:
-        size_bytes(str(value))
+        size = size_bytes(str(value))
     except ValueError as error:
         fail(str(error))
+    if size < LEAST_BYTES:
+        unit = "byte" if size == 1 else "bytes"
+        hint = (
+            f"did you mean {value}Gi?" if str(value).isdigit() and size < 10_000 else "the least that is taken is 1Mi"
+        )
+        fail(f"{size} {unit}; {hint}")
     return str(value)
 
 
@@ -136,6 +146,29 @@ def _slots(value: object) -> dict[int, str]:
                 problems.append(Problem((str(key),), ranges, reason))
     refuse(problems)
     return slots
+
+
+def _primaries(value: object) -> dict[int, int]:
+    if not isinstance(value, Mapping):
+        fail("must be a mapping from shard to the ordinal of its primary, like {0: 1}")
+    ordinals: dict[int, int] = {}
+    problems: list[Problem] = []
+    for key, ordinal in value.items():
+        if not re.fullmatch(r"0|[1-9]\d{0,2}", str(key)):
+            problems.append(Problem((str(key),), ordinal, "a shard is named by its number, counted from 0"))
+        elif not isinstance(ordinal, int) or isinstance(ordinal, bool) or ordinal < 0:
+            problems.append(Problem((str(key),), ordinal, "a member is named by its ordinal, counted from 0"))
+        else:
+            ordinals[int(key)] = ordinal
+    refuse(problems)
+    return ordinals
+
+
+def _restart(value: object) -> str:
+    text = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+    if not isinstance(text, str) or not text.strip() or len(text) > 253:
+        fail("must be a text of at most 253 characters, like a date or a ticket")
+    return text
 
 
 def _takeover(value: object) -> object:
@@ -250,6 +283,16 @@ class Takeover(Model):
     )
 
 
+class Rollout(Model):
+    """How Pods are replaced whose template has changed."""
+
+    max_parallel_shards: Annotated[int, _between(1, MAX_SHARDS, f"must be 1 to {MAX_SHARDS}")] = Field(
+        default=1,
+        description="In how many shards at a time Pods are replaced. In each shard it is one after the other: "
+        "replicas, each in sync before the next; then the primary, which hands its role over first.",
+    )
+
+
 class Migration(Model):
     """How slots are moved from shard to shard when `shards` or `slots` change."""
 
@@ -313,7 +356,23 @@ class ClusterSettings(Model):
     timeout_s: Annotated[int, _between(10, 86400, "must be 10 to 86400 seconds")] = Field(
         default=600, description="How long one `pulumi up` works on the instance at most, in seconds."
     )
-
+    rollout: Rollout = Field(default=Rollout(), description="How Pods are replaced whose template has changed.")
+    restart: Annotated[str, PlainValidator(_restart)] | None = Field(
+        default=None,
+        description="Any text. Another one than before replaces all Pods, as a changed template does, without losing "
+        "data: the date of the day will do.",
+    )
+    primaries: Annotated[Mapping[int, int], PlainValidator(_primaries)] = Field(
+        default={},
+        description="Which members are to have their shards' primary roles, shard → ordinal, as in `{0: 1}` for the "
+        "Pod `<instance>-s0-1`. `pulumi up` hands roles over that are elsewhere, once the member is in sync; between "
+        "two runs they move where a failover takes them.",
+    )
+    prefer_ordinal_zero: bool = Field(
+        default=False,
+        description="The same for the ordinal 0 of all shards that `primaries` doesn't name: `pulumi up` takes roles "
+        "back after an incident.",
+    )
     takeover: Annotated[Takeover | None, BeforeValidator(_takeover)] = Field(
         default=None,
         description="What becomes of shards whose primaries are gone while no majority of the primaries is left to "
@@ -336,6 +395,12 @@ class ClusterSettings(Model):
     def server_image(self) -> str:
         """The image that is run."""
         return self.image or image_of(self.version or DEFAULT_LINE)
+
+    @property
+    def primary_ordinals(self) -> dict[int, int]:
+        """Which members are to have their shards' primary roles, shard → ordinal."""
+        preferred = dict.fromkeys(range(self.shards), 0) if self.prefer_ordinal_zero else {}
+        return dict(sorted({**preferred, **self.primaries}.items()))
 
 
 if TYPE_CHECKING:

@@ -118,6 +118,7 @@ class ValkeyCluster(pulumi.ComponentResource):
             storage=claims.storage_of(self._args.persistence),
             settings=settings_input(self._args)["live"],
             version=version_label(self._args.server_image),
+            replicas=self._args.replicas,
             port=CLIENT_PORT,
             credentials=self._credentials,
             opts=ResourceOptions(parent=self, depends_on=opts.depends_on if opts else None),
@@ -266,6 +267,7 @@ class ValkeyCluster(pulumi.ComponentResource):
             agent=PodAgent(self._names, args.agent, self._password, agent_bundle().digest),
             config_hash=start_hash(self._files),
             persistent=args.persistence is not None,
+            restart=args.restart,
         )
 
     def _claim_names(self, shard: int) -> list[str]:
@@ -319,6 +321,9 @@ class ValkeyCluster(pulumi.ComponentResource):
             migration=args.migration.model_dump(),
             settings=settings_input(args),
             workload_revision=self._revision(),
+            version=version_label(args.server_image),
+            primary_ordinals={str(shard): ordinal for shard, ordinal in args.primary_ordinals.items()} or None,
+            parallel_shards=args.rollout.max_parallel_shards,
             opts=self._below(prepare, *shards),
         )
 

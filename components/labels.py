@@ -19,6 +19,8 @@ VERSION_LABEL = "app.kubernetes.io/version"
 CONFIG_ANNOTATION = "valkeyctl/config"
 #: Changes when the agent's code does: a mounted ConfigMap changes under a running agent, which takes no notice.
 AGENT_ANNOTATION = "valkeyctl/agent"
+#: A person's word that all Pods are to be replaced: any text, and another one than before.
+RESTART_ANNOTATION = "valkeyctl/restart"
 #: Pulumi would otherwise wait for Pods or endpoints, and one stuck Pod would keep the correcting `up` from its turn.
 #: What is waited for, and how long, is the topology resource's business.
 NO_WAIT = {"pulumi.com/skipAwait": "true"}

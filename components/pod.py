@@ -13,7 +13,7 @@ from .agent import PodAgent, agent_container, agent_volumes, ask
 from .args import Resources, SecretKey
 from .config_files import DATA_DIR
 from .container import CONFIG_DIR, DATA_VOLUME, RUN_DIR, SECRET_DIR, locked_down, pod_environment, required
-from .labels import AGENT_ANNOTATION, CONFIG_ANNOTATION, Identity, selector
+from .labels import AGENT_ANNOTATION, CONFIG_ANNOTATION, RESTART_ANNOTATION, Identity, selector
 from .names import Names
 from .versions import version_of
 
@@ -49,8 +49,8 @@ class ServerPod:
     """What the Pods of one shard are made of.
 
     `config_hash` changes when the servers have to be started anew. `persistent`: the volume `data` comes from a claim,
-    else it lives and dies with the Pod. The last three are the room for what comes beside server and agent: exporter,
-    certificates.
+    else it lives and dies with the Pod. `restart`: any text, to have the Pods replaced on demand. The last three are
+    the room for what comes beside server and agent: exporter, certificates.
     """
 
     names: Names
@@ -62,6 +62,7 @@ class ServerPod:
     agent: PodAgent
     config_hash: str
     persistent: bool
+    restart: str | None = None
     sidecars: Sequence[ContainerArgsDict] = ()
     volumes: Sequence[VolumeArgsDict] = ()
     mounts: Sequence[VolumeMountArgsDict] = ()
@@ -92,7 +93,11 @@ def pod_template(pod: ServerPod) -> PodTemplateSpecArgsDict:
     return {
         "metadata": {
             "labels": pod.identity.pod_labels(pod.shard),
-            "annotations": {CONFIG_ANNOTATION: pod.config_hash, AGENT_ANNOTATION: pod.agent.digest},
+            "annotations": {
+                CONFIG_ANNOTATION: pod.config_hash,
+                AGENT_ANNOTATION: pod.agent.digest,
+                **({RESTART_ANNOTATION: pod.restart} if pod.restart else {}),
+            },
         },
         "spec": spec,
     }

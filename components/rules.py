@@ -30,6 +30,7 @@ def problems(args: ClusterSettings) -> Iterator[Problem]:
         reason = "a cluster of fewer than 3 shards can't fail over; set allowFewShards: true to have it for development"
         yield Problem(("shards",), args.shards, reason)
     yield from _slots(args)
+    yield from _primaries(args)
     yield from _config(args)
 
 
@@ -66,6 +67,16 @@ def _slots(args: ClusterSettings) -> Iterator[Problem]:
         problem = uncovered(tuple(SlotSet.parse(args.slots[shard]) for shard in range(args.shards)))
         if problem:
             yield Problem(("slots",), dict(args.slots), f"every slot from 0 to 16383 is named once: {problem}")
+
+
+def _primaries(args: ClusterSettings) -> Iterator[Problem]:
+    for shard, ordinal in sorted(args.primaries.items()):
+        if shard >= args.shards:
+            reason = f"there is no such shard: {args.shards} shards are 0 to {args.shards - 1}"
+            yield Problem(("primaries", str(shard)), ordinal, reason)
+        elif ordinal > args.replicas:
+            last = f"0 to {args.replicas}" if args.replicas else "just 0"
+            yield Problem(("primaries", str(shard)), ordinal, f"there is no such member: the ordinals are {last}")
 
 
 def _config(args: ClusterSettings) -> Iterator[Problem]:

@@ -95,6 +95,8 @@ class Rule:
 
     `title`: what is asked, `reason`: why, `remedy`: what to do; `link`: where more is said. `check` judges each
     resource before it is made, `stack_check` all of them together at the end; a rule has one of the two.
+    `by_relation`: at the end `check` also judges what turns out to be Valkey's only by the workload that it serves,
+    like a ConfigMap without labels.
     """
 
     name: str
@@ -103,6 +105,7 @@ class Rule:
     remedy: str
     check: ResourceCheck | None = None
     stack_check: StackCheck | None = None
+    by_relation: bool = False
     parameters: Mapping[str, Parameter] = field(default_factory=dict[str, Parameter])
 
     @property

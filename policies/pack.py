@@ -7,10 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from threading import local
 from typing import Any
 
+import grpc
 import pulumi
+import pulumi_policy.policy
+from google.protobuf import json_format
 from pulumi.runtime.config import is_config_secret
 from pulumi_policy import (
     EnforcementLevel,
+    Policy,
     PolicyConfigSchema,
     PolicyPack,
     PolicyResource,
@@ -23,11 +27,15 @@ from pulumi_policy.proxy import UnknownValueError
 
 from .judging import judge, judge_stack
 from .model import UNKNOWN, Finding, Resource, Rule, Surroundings
+from .profile import problems
 from .rules import RULES
 from .state import Before, UnreadableStateError
 
 NAME = "valkey"
 _RULES_THAT_COMPARE = ("data-kept", "slots-moved")
+
+#: Pulumi's class that answers the engine. A pack has no other way to see the whole profile.
+_SERVICER = "_PolicyAnalyzerServicer"
 
 Report = Callable[..., None]
 
@@ -35,7 +43,47 @@ Report = Callable[..., None]
 def register() -> None:
     """Serve the pack to the engine until it ends."""
     judges = Judges()
+    setattr(pulumi_policy.policy, _SERVICER, checking(getattr(pulumi_policy.policy, _SERVICER)))
     PolicyPack(name=NAME, enforcement_level=EnforcementLevel.ADVISORY, policies=[judges.policy(rule) for rule in RULES])
+
+
+def checking(servicer: Any) -> Any:
+    """The class that answers the engine, made to refuse a profile with names that mean nothing.
+
+    The engine hands the profile over before anything is judged, and passes on what it doesn't know itself.
+    """
+
+    class Checking(servicer):
+        def Configure(self, request: Any, context: Any) -> Any:  # noqa: N802
+            profile = {name: json_format.MessageToDict(one.properties) for name, one in request.policyConfig.items()}
+            if found := list(problems(profile)):
+                context.abort(grpc.StatusCode.INVALID_ARGUMENT, "\n".join(["the profile is wrong", *found]))
+            return super().Configure(request, context)
+
+    return Checking
+
+
+class Both(ResourceValidationPolicy, StackValidationPolicy):
+    """A policy that judges each resource, and all of them together at the end."""
+
+    def __init__(
+        self, name: str, description: str, each: Callable[..., None], whole: Callable[..., None], **options: Any
+    ) -> None:
+        """`each` judges one resource, `whole` the stack. `options`: those of every policy."""
+        Policy.__init__(self, name, description, **options)
+        self._each, self._whole = each, whole
+
+    def validate(self, args: Any, report_violation: Any) -> None:
+        """Judge what is given: a resource or a stack."""
+        (self._whole if isinstance(args, StackValidationArgs) else self._each)(args, report_violation)
+
+    def has_validation(self) -> bool:
+        """It judges."""
+        return True
+
+    def has_remediation(self) -> bool:
+        """It changes nothing."""
+        return False
 
 
 class Judges:
@@ -54,23 +102,19 @@ class Judges:
         schema = PolicyConfigSchema(
             {name: {**one.schema, "default": one.default} for name, one in rule.all_parameters.items()}
         )
+        options: dict[str, Any] = {"config_schema": schema, "remediation_steps": rule.remedy, "url": rule.link}
+
+        def each(args: ResourceValidationArgs, report: Report) -> None:
+            self._resource(rule, args, report)
+
+        def whole(args: StackValidationArgs, report: Report) -> None:
+            self._stack(rule, args, report)
+
+        if rule.by_relation:
+            return Both(rule.name, rule.title, each, whole, **options)
         if rule.check is not None:
-            return ResourceValidationPolicy(
-                rule.name,
-                rule.title,
-                lambda args, report: self._resource(rule, args, report),
-                config_schema=schema,
-                remediation_steps=rule.remedy,
-                url=rule.link,
-            )
-        return StackValidationPolicy(
-            rule.name,
-            rule.title,
-            lambda args, report: self._stack(rule, args, report),
-            config_schema=schema,
-            remediation_steps=rule.remedy,
-            url=rule.link,
-        )
+            return ResourceValidationPolicy(rule.name, rule.title, each, **options)
+        return StackValidationPolicy(rule.name, rule.title, whole, **options)
 
     def _resource(self, rule: Rule, args: ResourceValidationArgs, report: Report) -> None:
         if rule.name in _RULES_THAT_COMPARE:

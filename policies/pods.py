@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +20,12 @@ _TEMPLATES: Mapping[str, tuple[str, ...]] = {
     "Pod": (),
 }
 SERVER = "server"
+#: What images of the server are called, without host and folders: the project's own, and those of the distributors.
+_SERVER_IMAGE = re.compile(r"valkey(-(server|sentinel|cluster|bundle|\d+(-\w+)?))?")
+_PROGRAM = r"(?:\S*/)?valkey-(?:server|sentinel)"
+_IS_PROGRAM = re.compile(_PROGRAM)
+#: The server at the beginning of a command in a shell's script.
+_IN_SCRIPT = re.compile(rf"(?:^|[;&|(\n]|\b(?:exec|then|do|else)\s)\s*{_PROGRAM}(?=\s|;|$)")
 INSTANCE_LABEL = "app.kubernetes.io/instance"
 
 
@@ -72,10 +79,30 @@ def containers(resource: Resource) -> list[Container]:
 def server_of(resource: Resource) -> Any:
     """The container that runs a Valkey server or a Sentinel; None where there is none."""
     running = [c for c in containers(resource) if not c.init]
+    sure = (c for c in running if runs_server(c.spec))
     named = (c for c in running if text(at(c.spec, "name")) in (SERVER, "sentinel", "valkey"))
-    by_image = (c for c in running if image(text(at(c.spec, "image"))).last.startswith("valkey"))
-    found = next(named, None) or next(by_image, None)
+    found = next(sure, None) or next(named, None)
     return found.spec if found else None
+
+
+def runs_server(container: Any) -> bool:
+    """Whether a container runs a Valkey server or a Sentinel, by its image or by its command.
+
+    What is only called after Valkey (an exporter, an operator, a tool) does not.
+    """
+    if _SERVER_IMAGE.fullmatch(image(text(at(container, "image"))).last):
+        return True
+    words = command_of(container)
+    before = ["", *words]
+    # The value of an option is no command: `--server-image valkey-server`.
+    return any(
+        _IN_SCRIPT.search(word) if " " in word or "\n" in word else _IS_PROGRAM.fullmatch(word) and not _is_option(last)
+        for last, word in zip(before, words, strict=False)
+    )
+
+
+def _is_option(word: str) -> bool:
+    return word.startswith("--") and len(word) > 2
 
 
 def command_of(container: Any) -> list[str]:
@@ -85,9 +112,11 @@ def command_of(container: Any) -> list[str]:
 
 def is_sentinel(resource: Resource) -> bool:
     """Whether its Pods are Sentinels."""
-    words = command_of(server_of(resource))
+    server = server_of(resource)
+    words = command_of(server)
+    by_image = image(text(at(server, "image"))).last == "valkey-sentinel"
     labelled = at(pod_labels(resource), "app.kubernetes.io/component") == "sentinel"
-    return labelled or "--sentinel" in words or any(word.endswith("valkey-sentinel") for word in words[:1])
+    return labelled or by_image or "--sentinel" in words or any(word.endswith("valkey-sentinel") for word in words[:1])
 
 
 def servers(resources: Sequence[Resource]) -> Iterator[Resource]:
@@ -147,6 +176,20 @@ def _mounted(spec: Any, server: Any) -> Iterator[str]:
         sources = [at(volume, "configMap", "name")]
         sources += [at(source, "configMap", "name") for source in items(at(volume, "projected", "sources"))]
         yield from (name for name in sources if isinstance(name, str))
+
+
+def configs_of(workload: Resource) -> set[str]:
+    """The names of all ConfigMaps that its Pods mount, or take their environment from."""
+    spec = pod_spec(workload)
+    names: set[Any] = set()
+    for volume in items(at(spec, "volumes")):
+        for source in (volume, *items(at(volume, "projected", "sources"))):
+            names.add(at(source, "configMap", "name"))
+    for container in containers(workload):
+        names |= {at(source, "configMapRef", "name") for source in items(at(container.spec, "envFrom"))}
+        variables = items(at(container.spec, "env"))
+        names |= {at(variable, "valueFrom", "configMapKeyRef", "name") for variable in variables}
+    return {name for name in names if isinstance(name, str)}
 
 
 def _data(name: str, workload: Resource, resources: Sequence[Resource]) -> Mapping[str, str] | None:

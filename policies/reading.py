@@ -20,6 +20,8 @@ _SUFFIXES = {
 _QUANTITY = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(?:([eE][+-]?\d{1,2})|([a-zA-Z]*))")
 _MEMORY = re.compile(r"(\d+)(b|kb?|mb?|gb?)?", re.IGNORECASE)
 _MEMORY_UNITS = {"b": 1, "k": 10**3, "kb": 2**10, "m": 10**6, "mb": 2**20, "g": 10**9, "gb": 2**30}
+DOCKER_HUB = "docker.io"
+_DOCKER_HUBS = (DOCKER_HUB, "index.docker.io", "registry-1.docker.io", "registry.hub.docker.com")
 _REFERENCE = re.compile(r"(?P<repository>[^@\s]+?)(?::(?P<tag>[\w][\w.-]{0,127}))?(?:@(?P<digest>\w+:[0-9a-f]{32,}))?")
 
 
@@ -89,6 +91,16 @@ class Image:
     def last(self) -> str:
         """The last part of the repository, without host and folders."""
         return self.repository.rpartition("/")[2]
+
+    @property
+    def full(self) -> str:
+        """The repository with its registry: `valkey/valkey` is `docker.io/valkey/valkey`, and so is what else is
+        written for it."""
+        host, _, path = self.repository.partition("/")
+        if not path or not (set(".:") & set(host) or host == "localhost"):
+            host, path = DOCKER_HUB, self.repository
+        host = DOCKER_HUB if host.lower() in _DOCKER_HUBS else host.lower()
+        return f"{host}/library/{path}" if host == DOCKER_HUB and "/" not in path else f"{host}/{path}"
 
 
 def image(reference: str) -> Image:

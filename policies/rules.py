@@ -35,7 +35,8 @@ RULES: tuple[Rule, ...] = (
         "Images are pinned.",
         "a floating tag runs another server after the next restart of a Pod, unseen and untested",
         "name a whole release (`valkey/valkey:9.1.2`), and its digest where the profile asks for it "
-        "(`valkey/valkey:9.1.2@sha256:…`); in a stack config under `image`",
+        "(`valkey/valkey:9.1.2@sha256:…`); in a stack config under `image`, and for the container agent under "
+        "`agent.image`",
         check=images.pinned,
         parameters={
             "require": _choice(
@@ -52,17 +53,22 @@ RULES: tuple[Rule, ...] = (
         "approved-registries",
         "Images come from approved places.",
         "an image from elsewhere is scanned by nobody and may be gone or another one tomorrow",
-        "take the image from one of the approved places, or have its place approved (`registries` of the profile)",
+        "take the image from one of the approved places (in a stack config under `image`, and for the container agent "
+        "under `agent.image`), or have its place approved (`registries` of the profile)",
         check=images.approved_registries,
         parameters={
-            "registries": _texts([], "Beginnings of image references, whole folders: `valkey`. Empty: any place.")
+            "registries": _texts(
+                [],
+                "Beginnings of image references, whole folders: `valkey` (`docker.io/valkey`). Empty: any place.",
+            )
         },
     ),
     Rule(
         "resources-declared",
         "Every container says what it needs, and has a memory limit.",
         "without requests a node is overcommitted, and without a limit one server takes the memory of its neighbours",
-        "write requests and limits of the container; in a stack config under `resources`",
+        "write requests and limits of the container; in a stack config under `resources`, and for the container agent "
+        "under `agent.resources`",
         check=resources.declared,
         parameters={
             "required": Parameter(
@@ -161,6 +167,7 @@ RULES: tuple[Rule, ...] = (
         "whoever reaches an open server reads, changes and deletes everything in it",
         "give the server its password from a Secret, and no user `nopass`",
         check=access.default_user,
+        by_relation=True,
     ),
     Rule(
         "no-plain-password",
@@ -169,6 +176,7 @@ RULES: tuple[Rule, ...] = (
         "put it into a Secret and name that; in a stack config under `auth.passwordSecret`, or by `pulumi config set "
         "--secret`. Then change the password: it has been read",
         check=access.plain_password,
+        by_relation=True,
     ),
     Rule(
         "pod-security",
@@ -198,6 +206,7 @@ RULES: tuple[Rule, ...] = (
         "data in memory goes with the last Pod, and a volume that is deleted with its claim can't be brought back",
         "declare `persistence` with `reclaimPolicy: Retain`",
         check=data.retained,
+        by_relation=True,
         parameters={"required": _flag(default=True, means="Whether there must be volumes at all.")},
     ),
     Rule(
@@ -206,6 +215,7 @@ RULES: tuple[Rule, ...] = (
         "a class that nobody has looked at may be slow, not be backed up, or not be able to grow",
         "name an approved class (`persistence.storageClassName`), or have this one approved (`classes` of the profile)",
         check=data.storage_classes,
+        by_relation=True,
         parameters={"classes": _texts([], "Names of classes. Empty: any class.")},
     ),
     Rule(
@@ -214,6 +224,7 @@ RULES: tuple[Rule, ...] = (
         "a wrong key or a renamed stack otherwise deletes it with the next `up`",
         "set `protect: true` for the instance (in a program: ResourceOptions(protect=True))",
         check=data.protected,
+        by_relation=True,
         parameters={"kinds": _texts(["StatefulSet", "PersistentVolumeClaim"], "Kinds of objects that are protected.")},
     ),
     Rule(

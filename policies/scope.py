@@ -1,15 +1,20 @@
-"""Which resources are Valkey's: those of our components, those that are labelled so, those that run its image."""
+"""Which resources are Valkey's: those of our components, those that are labelled so, those that run
+its server, and those that serve a workload which does."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from .model import Resource
-from .pods import containers, pod_labels
-from .reading import at, image, text
+from .model import UNKNOWN, Resource
+from .pods import configs_of, containers, pod_labels, pod_spec, runs_server, server_of
+from .reading import at, items, selects, text
 
 _NAME, _PART_OF = "app.kubernetes.io/name", "app.kubernetes.io/part-of"
 _WORDS = ("valkey",)
+#: What serves Pods that its selector takes, and what serves Pods that name it.
+_SELECTING = ("Service", "NetworkPolicy", "PodDisruptionBudget")
+_MOUNTED = ("ConfigMap", "PersistentVolumeClaim")
 
 
 def is_valkey(resource: Resource) -> bool:
@@ -26,12 +31,53 @@ def is_valkey(resource: Resource) -> bool:
         at(selector, "matchLabels"),
         at(resource.props, "spec", "podSelector", "matchLabels"),
     )
-    return any(map(_says_valkey, labels)) or any(runs_server_image(c.spec) for c in containers(resource))
+    return any(map(_says_valkey, labels)) or any(runs_server(c.spec) for c in containers(resource))
 
 
-def runs_server_image(container: Any) -> bool:
-    """Whether a container's image is called after Valkey."""
-    return any(word in image(text(at(container, "image"))).last for word in _WORDS)
+def serves_valkey(resource: Resource, resources: Sequence[Resource]) -> bool:
+    """Whether one of these resources is a Valkey workload that it serves, whatever its own labels are.
+
+    That is what selects the workload's Pods, and what they mount or take their environment from. Only what is known
+    counts: an unknown selector, name or namespace makes nothing ours.
+    """
+    if not resource.is_kubernetes or resource.kind not in (*_SELECTING, *_MOUNTED):
+        return False
+    return any(
+        _surely_same_namespace(resource, workload) and _serves(resource, workload)
+        for workload in resources
+        if server_of(workload) is not None and is_valkey(workload)
+    )
+
+
+def _serves(resource: Resource, workload: Resource) -> bool:
+    if resource.kind in _MOUNTED:
+        name = at(resource.props, "metadata", "name")
+        names = configs_of(workload) if resource.kind == "ConfigMap" else _claims_of(workload)
+        return (resource.name if name is None else name) in names
+    selector = selector_of(resource)
+    return selector is not None and selects(selector, pod_labels(workload)) is True
+
+
+def selector_of(resource: Resource) -> Any:
+    """The label selector of what selects Pods; None where it selects none."""
+    if resource.kind == "Service":
+        # An empty one takes nothing: the endpoints are somebody else's to write.
+        selector = at(resource.props, "spec", "selector")
+        return {"matchLabels": selector} if selector else None
+    if resource.kind == "NetworkPolicy":
+        selector = at(resource.props, "spec", "podSelector")
+        return {} if selector is None and at(resource.props, "spec") is not None else selector
+    return at(resource.props, "spec", "selector")
+
+
+def _claims_of(workload: Resource) -> set[str]:
+    volumes = items(at(pod_spec(workload), "volumes"))
+    return {text(at(volume, "persistentVolumeClaim", "claimName")) for volume in volumes} - {""}
+
+
+def _surely_same_namespace(one: Resource, other: Resource) -> bool:
+    places = [at(each.props, "metadata", "namespace") for each in (one, other)]
+    return UNKNOWN not in places and places[0] == places[1]
 
 
 def _says_valkey(labels: Any) -> bool:

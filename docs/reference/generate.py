@@ -30,6 +30,7 @@ from components.args import (  # noqa: E402
     ClusterSettings,
     Persistence,
     Resources,
+    Rollout,
     SecretKey,
     Takeover,
 )
@@ -166,6 +167,7 @@ PARTS: dict[str, Callable[[], Iterator[str]]] = {
     "auth": partial(keys, Auth),
     "secret": partial(keys, SecretKey),
     "agent": partial(keys, Agent),
+    "rollout": partial(keys, Rollout),
     "takeover": partial(keys, Takeover),
     "defaults": defaults,
     "owned": owned,

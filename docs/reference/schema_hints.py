@@ -18,7 +18,8 @@ DIGEST = "sha256:" + "0" * 64
 Schema = dict[str, Any]
 
 _QUANTITY = r"^(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+|Ki|Mi|Gi|Ti|Pi|Ei|n|u|m|k|M|G|T|P|E)?$"
-_BYTES = r"^(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+|Ki|Mi|Gi|Ti|Pi|Ei|k|M|G|T|P|E)?$"
+#: A number alone has seven digits at least: below a mebibyte the unit has been forgotten.
+_BYTES = r"^((\d+(\.\d*)?|\.\d+)([eE][+-]?\d+|Ki|Mi|Gi|Ti|Pi|Ei|k|M|G|T|P|E)|\d{7,}(\.\d*)?)$"
 _OBJECT_NAME: Schema = {"type": "string", "maxLength": 253, "pattern": r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$"}
 #: A tag, or a digest, or both: no reference that means another image tomorrow.
 _PINNED = r"(:\w[\w.-]{0,127}|@sha256:[0-9a-f]{64})$"
@@ -27,7 +28,7 @@ _TOO_OLD = r":v?[0-7]\.\d+(\.\d+)?(-[\w.-]+)?$"
 _CPU: Schema = {
     "anyOf": [{"type": "string", "pattern": _QUANTITY}, {"type": "number", "exclusiveMinimum": 0}],
 }
-_MEMORY: Schema = {"anyOf": [{"type": "string", "pattern": _BYTES}, {"type": "integer", "minimum": 1}]}
+_MEMORY: Schema = {"anyOf": [{"type": "string", "pattern": _BYTES}, {"type": "integer", "minimum": 2**20}]}
 _RANGES = r"^(\d{1,5}(-\d{1,5})?)(,\s*\d{1,5}(-\d{1,5})?)*$"
 
 INSTANCE_NAME: Schema = {"maxLength": MAX_INSTANCE_NAME, "pattern": r"^[a-z]([a-z0-9-]*[a-z0-9])?$"}
@@ -53,6 +54,15 @@ SCHEMAS: Mapping[str, Schema] = {
         },
         "additionalProperties": False,
     },
+    "Instance.primaries": {
+        "type": "object",
+        "patternProperties": {r"^(0|[1-9]\d{0,2})$": {"type": "integer", "minimum": 0, "maximum": MAX_REPLICAS}},
+        "additionalProperties": False,
+    },
+    "Instance.restart": {
+        "anyOf": [{"type": "string", "maxLength": 253, "pattern": r"\S"}, {"type": "integer"}],
+    },
+    "Rollout.max_parallel_shards": {"type": "integer", "minimum": 1, "maximum": MAX_SHARDS},
     "Takeover.after_s": {"type": "integer", "minimum": 10, "maximum": 86400},
     "Migration.max_parallel": {"type": "integer", "minimum": 1, "maximum": MAX_SHARDS},
     "Migration.pipeline": {"type": "integer", "minimum": 1, "maximum": 10000},
@@ -124,6 +134,10 @@ EXAMPLES: Mapping[str, Any] = {
     "Migration.pipeline": 200,
     "Instance.auth": {"passwordSecret": {"name": "sessions-password"}},
     "Instance.agent": {"log": "json"},
+    "Instance.rollout": {"maxParallelShards": 2},
+    "Instance.restart": "2026-11-30",
+    "Instance.primaries": {"0": 1},
+    "Instance.prefer_ordinal_zero": True,
     "Instance.takeover": {"afterSeconds": 60},
     "Instance.timeout_s": 900,
     "Instance.allow_data_loss": True,
@@ -145,6 +159,7 @@ EXAMPLES: Mapping[str, Any] = {
     "SecretKey.name": "sessions-password",
     "SecretKey.key": "password",
     "Takeover.after_s": 60,
+    "Rollout.max_parallel_shards": 2,
 }
 
 #: Rules of an instance that concern several keys at once. Those that need arithmetic are the program's alone.

@@ -11,6 +11,7 @@ from ..model import UNKNOWN, Finding, Params, Resource, Surroundings
 from ..pods import by_instance, command_of, configuration, containers, pod_labels, pod_spec, same_namespace, servers
 from ..pods import server_of as server_container
 from ..reading import arguments, at, directives, is_vague, items, selects, text, whole
+from ..scope import selector_of
 
 BUS_PORT = 16379
 #: Settings of the server that hold a password. The last is the server's own former word for the one before it.
@@ -47,10 +48,7 @@ def plain_password(resource: Resource, _params: Params, surroundings: Surroundin
     if resource.type == "pulumi:pulumi:Stack":
         for key in _plain_keys(surroundings.config):
             yield Finding(resource, f"the stack config holds {key} in plain text")
-    for file, content in _texts(resource):
-        for name, words in directives(content):
-            if _tells_password(name, words):
-                yield Finding(resource, f"{file} holds a password in plain text ({name})")
+    yield from (Finding(resource, f"{place} holds a password in plain text{by}") for place, by in _kept_open(resource))
     for container in containers(resource):
         for name, words in arguments(command_of(container.spec)):
             if _tells_password(name, words) or (name in ("pass", "a") and words):
@@ -74,7 +72,7 @@ def network_policy(resources: Sequence[Resource], _params: Params, _: Surroundin
             yield Finding(workload, "no NetworkPolicy for ingress takes its Pods")
         for policy in (policy for policy, takes in over if takes):
             for rule in items(at(policy.props, "spec", "ingress")):
-                if at(rule, "from") in (None, []) and _takes_port(rule, BUS_PORT):
+                if _takes_everybody(rule) and _takes_port(rule, BUS_PORT):
                     yield Finding(policy, f"lets everybody reach the cluster bus (port {BUS_PORT})")
 
 
@@ -84,13 +82,13 @@ def exposed_service(resources: Sequence[Resource], _params: Params, _: Surroundi
         how = text(at(service.props, "spec", "type"))
         if how not in ("NodePort", "LoadBalancer") and not items(at(service.props, "spec", "externalIPs")):
             continue
-        selector = {"matchLabels": at(service.props, "spec", "selector") or {}}
-        behind = [
+        selector = selector_of(service)
+        behind = (
             workload
             for workload in servers(resources)
-            if same_namespace(service, workload) and selects(selector, pod_labels(workload))
-        ]
-        for workload in behind[:1]:
+            if selector and same_namespace(service, workload) and selects(selector, pod_labels(workload))
+        )
+        for workload in behind:
             lacking = [
                 word
                 for word, missing in (
@@ -102,14 +100,33 @@ def exposed_service(resources: Sequence[Resource], _params: Params, _: Surroundi
             if lacking:
                 what = how or "Service with external addresses"
                 yield Finding(service, f"is a {what} without {' and without '.join(lacking)}")
+                break
+
+
+def _kept_open(resource: Resource) -> Iterator[tuple[str, str]]:
+    """The entries of a ConfigMap that hold a password, and by which setting."""
+    for file, content in _texts(resource):
+        for name, words in directives(content):
+            if _tells_password(name, words):
+                yield file, f" ({name})"
+    for key, value in _entries(resource):
+        # Without a dot: an entry for an environment, and no file. Which Secret it is may be told.
+        if value and "." not in key and _sounds_secret(key) and not key.lower().endswith("secret"):
+            yield key, ""
 
 
 def _texts(resource: Resource) -> Iterator[tuple[str, str]]:
     """The files of a ConfigMap that are the server's: its configuration and its users."""
-    data = at(resource.props, "data") if resource.kind == "ConfigMap" and resource.is_kubernetes else None
-    for file, content in data.items() if isinstance(data, Mapping) else ():
+    for file, content in _entries(resource):
         if file.endswith((".conf", ".acl")):
-            yield str(file), text(content)
+            yield file, content
+
+
+def _entries(resource: Resource) -> Iterator[tuple[str, str]]:
+    """The known entries of a ConfigMap."""
+    data = at(resource.props, "data") if resource.kind == "ConfigMap" and resource.is_kubernetes else None
+    for key, content in data.items() if isinstance(data, Mapping) else ():
+        yield str(key), text(content)
 
 
 def _secret_names(resource: Resource) -> set[str]:
@@ -186,6 +203,22 @@ def _env_has_secret(container: Any) -> bool:
 def _is_for_ingress(policy: Resource) -> bool:
     types = at(policy.props, "spec", "policyTypes")
     return types is None or is_vague(types) or "Ingress" in items(types)
+
+
+def _takes_everybody(rule: Any) -> bool:
+    """Whether an ingress rule is known to let in every Pod, or every address."""
+    peers = at(rule, "from")
+    if peers in (None, []):
+        return True
+    return any(
+        (at(peer, "ipBlock", "cidr") in ("0.0.0.0/0", "::/0") and not at(peer, "ipBlock", "except"))
+        or (_takes_all(at(peer, "namespaceSelector")) and at(peer, "podSelector") in (None, {}))
+        for peer in items(peers)
+    )
+
+
+def _takes_all(selector: Any) -> bool:
+    return isinstance(selector, Mapping) and not any(selector.values())
 
 
 def _takes_port(rule: Any, port: int) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ..model import Finding, Params, Resource, Surroundings
 from ..pods import containers
-from ..reading import at, image, text
+from ..reading import Image, at, image, text
 
 #: What a tag has to name, by what is asked for.
 _NAMED = {"line": re.compile(r"(^|\D)\d+\.\d+"), "release": re.compile(r"(^|\D)\d+\.\d+\.\d+")}
@@ -34,7 +34,14 @@ def approved_registries(resource: Resource, params: Params, _: Surroundings) -> 
     """Images from elsewhere than the approved places."""
     approved = [prefix.rstrip("/") for prefix in params["registries"]]
     for container in containers(resource):
-        repository = image(text(at(container.spec, "image"))).repository
-        if approved and repository and not any(f"{repository}/".startswith(f"{prefix}/") for prefix in approved):
+        parts = image(text(at(container.spec, "image")))
+        if approved and parts.repository and not any(_is_in(parts, place) for place in approved):
             places = ", ".join(approved)
-            yield Finding(resource, f"{container.where} runs {repository}, and approved are only {places}")
+            yield Finding(resource, f"{container.where} runs {parts.repository}, and approved are only {places}")
+
+
+def _is_in(parts: Image, place: str) -> bool:
+    """Whether an image is, or is in, an approved place, however either names its registry."""
+    # A single word may be a registry, a folder of Docker Hub, or one of its official images.
+    ways = {Image(place, "", "").full, Image(f"{place}/x/y", "", "").full.removesuffix("/x/y")}
+    return any(f"{parts.full}/".startswith(f"{way}/") for way in ways)

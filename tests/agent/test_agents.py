@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import os
+import re
 import signal
 import socket
 import subprocess
 import time
+from pathlib import Path
 
 from tests.agent import scenes
 from tests.agent.pods import CHECKOUT, Pods, eventually
@@ -14,6 +15,8 @@ from tests.dataplane.scenes import key_in
 from valkeyctl.dataplane import Member
 
 SPEC = scenes.SPEC
+#: Measured: see there. Its questions to the server and the turns of its threads, each some times a second.
+WAKES_IN_A_SECOND = 25
 ONE, OTHER = Member(0, 0), Member(0, 1)
 
 
@@ -85,16 +88,16 @@ def test_a_container_that_waits_ends_when_it_is_asked_to() -> None:
         assert waiting.wait(5) == 143
 
 
-def test_uses_little_at_rest() -> None:
-    """At most half a percent of a core, and 30 MB before anything heavy is imported."""
+def test_hardly_wakes_at_rest() -> None:
+    """How often its threads wake doesn't depend on the machine; what that costs of a processor is measured in bench."""
     with Pods(SPEC, "9.1") as pods:
         scenes.formed(pods)
-        time.sleep(2.0)
-        before = {member: _cpu_s(pod.agent) for member, pod in pods.pods.items()}
+        time.sleep(3.0)
+        before = {member: _wakes(pod.agent) for member, pod in pods.pods.items()}
         time.sleep(10.0)
-        used = {member: (_cpu_s(pod.agent) - before[member]) / 10.0 for member, pod in pods.pods.items()}
-        print({str(member): f"{share:.2%}" for member, share in used.items()})  # noqa: T201
-        assert max(used.values()) < 0.01
+        in_a_second = {member: (_wakes(pod.agent) - before[member]) / 10.0 for member, pod in pods.pods.items()}
+        assert max(in_a_second.values()) < WAKES_IN_A_SECOND, in_a_second
+        assert min(in_a_second.values()) > 0, "nobody is watching"
 
 
 def _run_id(info: object) -> str:
@@ -106,8 +109,8 @@ def _listens(address: str) -> bool:
         return probe.connect_ex((address, 7379)) == 0
 
 
-def _cpu_s(process: subprocess.Popen[bytes] | None) -> float:
+def _wakes(process: subprocess.Popen[bytes] | None) -> int:
+    """How often the threads that a process has now have gone to sleep since they began."""
     assert process is not None
-    with open(f"/proc/{process.pid}/stat") as stat:  # noqa: PTH123
-        words = stat.read().rpartition(")")[2].split()
-    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+    statuses = Path(f"/proc/{process.pid}/task").glob("*/status")
+    return sum(int(re.findall(r"^voluntary_ctxt_switches:\s+(\d+)$", one.read_text(), re.M)[0]) for one in statuses)

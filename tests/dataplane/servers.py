@@ -148,6 +148,7 @@ class Fleet:
     password: str | None = None
     login: Credentials | None = None
     servers: dict[Member, Server] = field(default_factory=dict[Member, Server])
+    namespace: str = "test"
     root: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="valkey-fleet-")))
 
     @property
@@ -245,4 +246,6 @@ class Fleet:
         options = dict(self.options)
         if self.password is not None:
             options |= {"requirepass": self.password, "primaryauth": self.password}
-        return Server(self.line, f"{pod}.{self.spec.instance}-headless.test.svc", new_address(), directory, options)
+        return Server(
+            self.line, f"{pod}.{self.spec.instance}-headless.{self.namespace}.svc", new_address(), directory, options
+        )

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from tests.dataplane import scenes
+from tests.dataplane.follower import Written, writing
 from tests.dataplane.servers import NODE_TIMEOUT_MS, PORT, Fleet
-from tests.dataplane.writer import Written, writing
 from valkeyctl.dataplane import (
     COMMANDS_NEEDED,
     COMMANDS_NEEDED_SINCE_9,

@@ -84,7 +84,8 @@ def test_a_changed_setting_is_live_on_every_node_and_no_pod_is_outdated(sandbox:
     )
 
 
-def test_a_setting_that_a_start_needs_marks_the_pods_outdated(sandbox: Sandbox, kube: Kube) -> None:
+@pytest.mark.timeout(900)
+def test_a_setting_that_a_start_needs_replaces_the_pods(sandbox: Sandbox, kube: Kube) -> None:
     stack = sandbox.stack()
     stack.up()
     revisions = current_revisions(kube, sandbox.namespace)
@@ -92,9 +93,13 @@ def test_a_setting_that_a_start_needs_marks_the_pods_outdated(sandbox: Sandbox, 
     seen = stack.run("preview", "--diff").output
     assert "restart" in seen
     assert "tcp-backlog" in seen
-    done = stack.up()
-    assert "still run the former template" in done.output
+    assert "replace Pods of shard 0" in seen
+    stack.up(timeout_s=400)
     assert current_revisions(kube, sandbox.namespace) != revisions
+    assert {str(revision) for _, revision, _ in lives(kube, sandbox.namespace)} == current_revisions(
+        kube, sandbox.namespace
+    )
+    assert told(kube, sandbox.namespace, "tcp-backlog") == {"300"}
 
 
 def test_a_setting_that_the_servers_refuse_is_told_in_their_words_and_in_effect_nowhere(

@@ -18,7 +18,16 @@ from policies.rules import BY_NAME, RULES
 from tests.e2e.harness.environment import CHECKOUT
 from tests.e2e.harness.program import Result, Stack, lay_out
 from tests.unit.policies.cases import BAD, Case
-from tests.unit.policies.objects import TOPOLOGY, everything, with_server
+from tests.unit.policies.objects import (
+    TOPOLOGY,
+    config_map,
+    everything,
+    network_policy,
+    plain_labels,
+    service,
+    statefulset,
+    with_server,
+)
 
 #: The program: resources as its config lists them. `late` is a value that exists only once something has been made.
 PROGRAM = """
@@ -170,6 +179,28 @@ def test_an_unknown_value_is_no_finding_in_preview_and_is_refused_by_up(team: Te
     assert "container server runs valkey/valkey:latest, whose tag latest moves" in told(refused)
     # Nothing of it was made.
     assert team.rendered("statefulset") == []
+
+
+def test_what_serves_a_valkey_without_labels_is_refused(team: Team) -> None:
+    bus = network_policy({"ports": [{"port": 16379.0}]})
+    password = config_map("requirepass hunter2\nport 6379\n")
+    team.declare([plain_labels(one) for one in (statefulset(), password, bus, service("NodePort"))])
+    refused = team.run("preview", "no-plain-password", "network-policy", "exposed-service", expect=1)
+    for words in (
+        "ConfigMap data/cache-config: valkey.conf holds a password in plain text (requirepass)",
+        "NetworkPolicy data/cache: lets everybody reach the cluster bus (port 16379)",
+        "Service data/cache: is a NodePort without TLS",
+    ):
+        assert words in told(refused), refused.output
+    assert "hunter2" not in refused.output
+
+
+def test_a_profile_with_a_name_that_means_nothing_is_refused(team: Team) -> None:
+    team.declare(everything())
+    refused = team.run("preview", "image-pinned", "image-pined", expect=1, requires="digest")
+    text = told(refused)
+    assert "there is no rule image-pined; did you mean image-pinned?" in text
+    assert "image-pinned has no parameter requires; did you mean require?" in text
 
 
 def test_an_advisory_finding_is_shown_and_fails_nothing(team: Team) -> None:

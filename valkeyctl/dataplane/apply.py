@@ -55,6 +55,15 @@ _TOOK_EFFECT: Mapping[type[Action], tuple[str, ...]] = {
     steps.Forget: ("Unknown node",),
     # It is a primary by now: the server did it itself, or the answer to the first asking was lost.
     steps.TakeOver: ("CLUSTER FAILOVER to a replica",),
+    steps.HandOver: ("CLUSTER FAILOVER to a replica",),
+}
+
+_HOW: Mapping[type[Action], tuple[str, ...]] = {
+    # Without the primary's consent, which is gone; still voted for by a majority, unlike TAKEOVER.
+    steps.Promote: ("FORCE",),
+    steps.TakeOver: ("TAKEOVER",),
+    # The primary takes part, and nothing that it acknowledged is lost.
+    steps.HandOver: (),
 }
 
 
@@ -115,7 +124,7 @@ def _carry_out(
     return failed
 
 
-def _commands(step: Action, endpoints: Mapping[Member, Endpoint]) -> list[Command]:  # noqa: C901, PLR0911, PLR0912  (one case a step)
+def _commands(step: Action, endpoints: Mapping[Member, Endpoint]) -> list[Command]:  # noqa: C901, PLR0911  (one case a step)
     match step:
         case steps.SetEpoch(epoch=epoch):
             return [("CLUSTER", "SET-CONFIG-EPOCH", epoch)]
@@ -131,11 +140,8 @@ def _commands(step: Action, endpoints: Mapping[Member, Endpoint]) -> list[Comman
             return [("CLUSTER", "REPLICATE", primary_id)]
         case steps.Detach():
             return [("CLUSTER", "REPLICATE", "NO", "ONE")]
-        case steps.Promote():
-            # FORCE: without the primary's consent, which is gone; still voted for by a majority, unlike TAKEOVER.
-            return [("CLUSTER", "FAILOVER", "FORCE")]
-        case steps.TakeOver():
-            return [("CLUSTER", "FAILOVER", "TAKEOVER")]
+        case steps.Promote() | steps.TakeOver() | steps.HandOver():
+            return [("CLUSTER", "FAILOVER", *_HOW[type(step)])]
         case steps.Forget(node_id=node_id):
             return [("CLUSTER", "FORGET", node_id)]
         case steps.CloseSlot(slot=slot):

@@ -18,6 +18,7 @@ from valkeyctl.dataplane.steps import Action, MigrateSlots, MoveKeys, Step, coun
 from valkeyctl.dataplane.translate import where
 from valkeyctl.dataplane.view import Absent, Job, JobState, Outcome, Unreachable, View, Why
 
+READY = "Ready: Valkey is in the declared state"
 FASTEST_S = 0.02
 SLOWEST_S = 0.25
 SETTLE_S = 2.0
@@ -42,6 +43,7 @@ def converge(
     timeout_s: float = TIMEOUT_S,
     max_parallel: int = MAX_PARALLEL,
     missing_since: Mapping[Member, float] | None = None,
+    decide: Callable[[Spec, View], Plan] = plan,
 ) -> View:
     """Bring the instance into the declared state; returns the observation that shows it.
 
@@ -49,12 +51,12 @@ def converge(
     `may_go_on` is called before every observation and before the steps of every round, and raises to stop there.
     `directory` is asked before every observation (its answer is at most `DIRECTORY_S` old). `progress` is called on
     each change, never more than once a round. `missing_since`: since when (by the monotonic clock) the caller knows
-    members to be silent, without a break, that are still so at the first look. Raises `errors.Blocked`,
-    `errors.DeadlineExceeded` after `deadline_s` seconds, or what `may_go_on` and `directory` raise; all that could be
-    done was done before.
+    members to be silent, without a break, that are still so at the first look. `decide` is the planner. Raises
+    `errors.Blocked`, `errors.DeadlineExceeded` after `deadline_s` seconds, or what `may_go_on` and `directory` raise;
+    all that could be done was done before.
     """
     with Links(dialer, timeout_s=timeout_s, max_parallel=max_parallel) as links:
-        run = _Run(spec, directory, links, may_go_on, Teller(progress), time.monotonic() + deadline_s)
+        run = _Run(spec, directory, links, may_go_on, Teller(progress), time.monotonic() + deadline_s, decide)
         run.missing_since.update(missing_since or {})
         return run.until_done()
 
@@ -67,6 +69,7 @@ class _Run:
     may_go_on: Callable[[], None]
     teller: Teller
     deadline: float
+    decide: Callable[[Spec, View], Plan]
     endpoints: Mapping[Member, Endpoint] = field(default_factory=dict[Member, Endpoint])
     endpoints_at: float = float("-inf")
     missing_since: dict[Member, float] = field(default_factory=dict[Member, float])
@@ -85,10 +88,10 @@ class _Run:
             self.may_go_on()
             view = self._look()
             self._note_failed_moves(view)
-            what = plan(self.spec, view)
+            what = self.decide(self.spec, view)
             self.moves.see(what.slots_to_move if isinstance(what, Steps) else 0)
             if isinstance(what, Done):
-                self.teller.say("Ready: Valkey is in the declared state", ())
+                self.teller.say(READY, ())
                 return view
             if isinstance(what, Blocked):
                 self._wait_blocked(what, view)

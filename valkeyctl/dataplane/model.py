@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
@@ -85,6 +85,9 @@ class Spec:
     for good, or has been silent for so many seconds: the best copy of each lost shard takes over without an election.
     Whoever is silent may be alive elsewhere and serve; what it took since is lost then. None: never.
 
+    `primaries` gives, by shard, the ordinal of the member that is to have the primary's role: it is moved there as soon
+    as that member is in sync. Shards that it doesn't name keep theirs wherever it is.
+
     `leaving` are members that exist and aren't declared any more. What slots their shards own goes to the declared
     shards; then they are forgotten, and empty nodes that know nobody.
 
@@ -102,6 +105,7 @@ class Spec:
     node_timeout_ms: int | None = None
     persistent: bool = False
     takeover_after_s: float | None = None
+    primaries: Mapping[int, int] = field(default_factory=dict[int, int], hash=False)
     leaving: tuple[Member, ...] = ()
     may_move: bool = True
     migration: Migration = Migration()
@@ -111,6 +115,9 @@ class Spec:
             raise ValueError(f"shards must be 1 to {MAX_SHARDS}, got {self.shards}")
         if not 0 <= self.replicas <= MAX_REPLICAS:
             raise ValueError(f"replicas must be 0 to {MAX_REPLICAS}, got {self.replicas}")
+        for shard, ordinal in self.primaries.items():
+            if not (0 <= shard < self.shards and 0 <= ordinal <= self.replicas):
+                raise ValueError(f"there is no member {Member(shard, ordinal)} to be a primary")
         if len(self.layout) != self.shards:
             raise InvalidSlots(f"the layout has {len(self.layout)} shards where {self.shards} are declared")
         problem = uncovered(self.layout)

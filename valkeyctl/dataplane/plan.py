@@ -9,6 +9,7 @@ from valkeyctl.dataplane.knowledge import Knowledge
 from valkeyctl.dataplane.model import Member, Spec
 from valkeyctl.dataplane.plan_forget import forget_the_gone
 from valkeyctl.dataplane.plan_guard import refuse_foreign
+from valkeyctl.dataplane.plan_handover import hand_over
 from valkeyctl.dataplane.plan_introduce import introduce_members, remind_of_slots
 from valkeyctl.dataplane.plan_leave import release_members
 from valkeyctl.dataplane.plan_members import await_members, await_service
@@ -91,6 +92,7 @@ def plan(spec: Spec, view: View) -> Plan:
     agreed = remind_of_slots(k, shards, found)
     await_service(k, found)
     end_the_wait(k, found, settled=agreed and all(shard.primary is not None for shard in shards))
+    hand_over(k, shards, found)
     blocked = _blocked(found.problems) if found.problems else None
     if found.steps or found.waits:
         return Steps((*found.steps, *found.waits), blocked, found.slots_to_move)

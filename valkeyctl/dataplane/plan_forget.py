@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from valkeyctl.dataplane.findings import Findings
-from valkeyctl.dataplane.ghosts import Kind
+from valkeyctl.dataplane.ghosts import Ghost, Kind
 from valkeyctl.dataplane.knowledge import Knowledge
 from valkeyctl.dataplane.shards import Shard
 from valkeyctl.dataplane.steps import Forget
@@ -24,6 +24,10 @@ def forget_the_gone(k: Knowledge, shards: Sequence[Shard], found: Findings) -> N
     election_due = any(shard.heirs and shard.problem is None for shard in shards)
     given_up = frozenset[str]().union(*(shard.given_up for shard in shards))
     for ghost in k.ghosts:
+        if ghost.kind is Kind.UNDECLARED and ghost.node_id not in k.lost and _was_taken_out(k, ghost):
+            # The others notice within the node timeout that its Pod has gone, and forget it then.
+            found.wait(min(ghost.told_by), f"{ghost}, which isn't declared any more, has gone")
+            continue
         if ghost.kind is not Kind.GONE or (ghost.node_id in k.lost and ghost.node_id not in given_up):
             continue
         for member in sorted(ghost.told_by.keys() & k.nodes.keys()):
@@ -33,3 +37,8 @@ def forget_the_gone(k: Knowledge, shards: Sequence[Shard], found: Findings) -> N
                 found.symptom(member, f"it replicates another node than {ghost}")
             else:
                 found.do(Forget(member, ghost.node_id, str(ghost.member or ghost.host or ghost.address or "a node")))
+
+
+def _was_taken_out(k: Knowledge, ghost: Ghost) -> bool:
+    """Whether it was a member of a declared shard that has fewer replicas now."""
+    return ghost.member is not None and ghost.member.shard < k.spec.shards and ghost.member.ordinal > k.spec.replicas

@@ -143,6 +143,23 @@ class TakeOver:
 
 
 @dataclass(frozen=True)
+class HandOver:
+    """Have a replica in sync take over from its primary, with that one's help.
+
+    The primary stops taking writes until the replica has all of them, so that nothing acknowledged is lost. The server
+    gives up by itself after 5 s.
+    """
+
+    member: Member
+    primary: Member
+    settles_in_s: ClassVar[float] = 6.0
+
+    def describe(self) -> str:
+        """One line for a person."""
+        return f"{self.member}: take the primary's role over from {self.primary}"
+
+
+@dataclass(frozen=True)
 class Forget:
     """Remove a node that exists no more from a member's table. `who` names it for people."""
 
@@ -265,6 +282,7 @@ Action = (
     | Detach
     | Promote
     | TakeOver
+    | HandOver
     | Forget
     | CloseSlot
     | MigrateSlots
@@ -284,6 +302,7 @@ _TOGETHER: dict[type[Action], str] = {
     Detach: "detach",
     Promote: "ask to be elected",
     TakeOver: "without an election, as declared under `takeover`, the majority being gone, TAKE OVER at",
+    HandOver: "take the primaries' roles over at",
     Forget: "forget nodes that are gone at",
     CloseSlot: "close slots of",
     MigrateSlots: "move slots from",

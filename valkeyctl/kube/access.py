@@ -236,6 +236,9 @@ class Api:
             status = {}
         reason = str(status.get("reason") or "")
         told = str(status.get("message") or response.data[:200].decode(errors="replace") or reason)
+        # An eviction that is refused says only here which budget refuses it.
+        causes = (status.get("details") or {}).get("causes") or [] if response.status == 429 else []
+        told += "".join(f" {cause.get('message')}" for cause in causes if cause.get("message"))
         where = f"{method} {path.partition('?')[0]} ({self.target.origin})"
         code = response.status
         if code == 401:

@@ -57,7 +57,7 @@ class Directory:
 
     def _endpoint(self, pod: Object) -> Endpoint | None:
         found = endpoint_of(pod, self.namespace, self.instance, self.port)
-        return found if _runs(pod.get("status") or {}) else None
+        return found if server_runs(pod.get("status") or {}) else None
 
 
 def shard_of(workload: str, instance: str) -> int | None:
@@ -97,6 +97,7 @@ def endpoint_of(pod: Object, namespace: str, instance: str, port: int) -> Endpoi
     )
 
 
-def _runs(status: Object) -> bool:
+def server_runs(status: Object) -> bool:
+    """Whether a Pod's server container runs, by the Pod's status; that its server answers is another matter."""
     containers = status.get("containerStatuses") or []
     return any(c.get("name") == SERVER_CONTAINER and "running" in (c.get("state") or {}) for c in containers)

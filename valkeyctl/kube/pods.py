@@ -8,7 +8,7 @@ from typing import Any
 
 from valkeyctl.dataplane import Condition, Member, Status
 from valkeyctl.kube.access import Object, path_of
-from valkeyctl.kube.directory import Directory
+from valkeyctl.kube.directory import Directory, server_runs
 from valkeyctl.kube.errors import ApiForbidden
 from valkeyctl.kube.labels import workload_name
 from valkeyctl.kube.named_directory import NamedDirectory
@@ -34,7 +34,8 @@ class PodFacts:
     """One member as Kubernetes sees it.
 
     `phase` is the Pod's, "Absent" where there is no Pod. `reason` is one word, "" when nothing is wrong; `message` one
-    line. `outdated`: its template is older than its StatefulSet's.
+    line. `outdated`: its template is older than its StatefulSet's. `started`: all its containers run; `server_runs`:
+    the server's does. `uid` tells it from another Pod of the same name.
     """
 
     member: Member
@@ -49,6 +50,8 @@ class PodFacts:
     reason: str = ""
     message: str = ""
     restarts: int = 0
+    uid: str = ""
+    server_runs: bool = False
 
     @property
     def stuck(self) -> bool:
@@ -96,6 +99,8 @@ def facts_of(member: Member, pod: Object, workload: Object | None) -> PodFacts:
         reason="Terminating" if metadata.get("deletionTimestamp") else reason,
         message=message,
         restarts=max((int(c.get("restartCount") or 0) for c in containers), default=0),
+        uid=str(metadata.get("uid") or ""),
+        server_runs=server_runs(status),
     )
 
 

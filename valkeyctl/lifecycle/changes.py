@@ -36,10 +36,16 @@ DECLARED_KEYS = (
     "heal",
     "settings",
     "workload_revision",
+    "version",
+    "primary_ordinals",
+    "parallel_shards",
     "context",
     "kubeconfig",
     "transport",
 )
+
+#: Of these, those whose change moves roles or replaces Pods: a preview looks at Valkey to tell which.
+ROLLING_KEYS = ("workload_revision", "primary_ordinals")
 
 
 _MOST_SHARDS_TOLD = 8
@@ -65,41 +71,42 @@ def planned_inputs(olds: Props, news: Props, live: InstanceStatus | None) -> dic
             where="slots",
             remedy="Give each shard its slots, or leave `slots` out.",
         )
-    before = standing(olds, live)
-    previous = None
-    if before is not None:
-        previous, replicas_now = before
-        _refuse_fewer_replicas(replicas_now, news)
+    previous = standing(olds, live)
     layout = planned_layout(shards, previous, explicit)
+    _refuse_lost_copies(olds, news)
     inputs["layout"] = describe_layout(layout)
     return inputs
 
 
-def standing(olds: Props, live: InstanceStatus | None) -> tuple[Layout, int | None] | None:
-    """The layout and the replicas that the instance has now, as far as anybody knows; None where it is new.
+def standing(olds: Props, live: InstanceStatus | None) -> Layout | None:
+    """The layout that the instance has now, as far as anybody knows; None where it is new.
 
     Old inputs come first: they are what the last `up` that succeeded declared. Without them (a first `up`, a lost
     state) the status tells, once all slots are assigned.
     """
     if olds.get("layout") and not is_unknown(olds.get("layout")):
-        return layout_of(olds["layout"]), _number(olds.get("replicas"))
+        return layout_of(olds["layout"])
     if live is not None and live.formed and not live.destroying and live.layout:
         try:
-            return layout_of(live.layout), None
+            return layout_of(live.layout)
         except InvalidSlots:
             return None  # Slots are missing at the moment; who has the rest is found out by looking.
     return None
 
 
-def _refuse_fewer_replicas(replicas_now: int | None, news: Props) -> None:
-    replicas = _number(news.get("replicas"))
-    if replicas is not None and replicas_now is not None and replicas < replicas_now:
-        raise ChangeRefused(
-            f"{replicas} replicas are declared where each shard has {replicas_now}: taking replicas out is not "
-            "available in this version",
-            where="replicas",
-            remedy=f"Declare {replicas_now} or more.",
-        )
+def _refuse_lost_copies(olds: Props, news: Props) -> None:
+    """Refuses to replace Pods that have the only copy of their shard's data, in memory, unless a person consents."""
+    before, after = olds.get("workload_revision"), news.get("workload_revision")
+    if not before or before == after or news.get("persistent") or news.get("allow_data_loss"):
+        return
+    if is_unknown(news.get("replicas")) or int(news.get("replicas") or 0) > 0:
+        return
+    raise ChangeRefused(
+        "the change replaces all Pods, and without replicas and without volumes each has the only copy of its shard's "
+        "data: all of it would be gone",
+        where="replicas",
+        remedy="Declare `replicas: 1` first, which takes copies, or set `allowDataLoss: true` for this `pulumi up`.",
+    )
 
 
 def told_moves(olds: Props, news: Props) -> str:
@@ -152,10 +159,6 @@ def refuse_storage_change(olds: Props, news: Props) -> None:
             where="persistence.storageClassName",
             remedy="Put it back as it was. To change it, make a new instance and copy the data.",
         )
-
-
-def _number(value: object) -> int | None:
-    return None if value is None or is_unknown(value) else int(float(str(value)))
 
 
 def owners(olds: Props, news: Props, limit: int = 8) -> list[str]:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from valkeyctl.dataplane import Condition, Done, Phase, Report, Status, Steps, describe_layout, observe, plan, report
 from valkeyctl.dataplane.errors import ValkeyctlError
+from valkeyctl.dataplane.steps import HandOver
 from valkeyctl.kube.access import Api
 from valkeyctl.kube.declared import DeclaredUnreadable, read_declared
 from valkeyctl.kube.pods import PodFacts, pod_conditions, pod_facts
 from valkeyctl.kube.status import read_status
+from valkeyctl.lifecycle.forecast import forecast, states
 from valkeyctl.lifecycle.props import Declaration
 from valkeyctl.lifecycle.session import Session, api_of, for_agents, open_session
 
@@ -20,7 +22,8 @@ ANSWER_TIMEOUT_S = 2.0
 
 @dataclass(frozen=True)
 class Seen:
-    """What a look found. `right`: Valkey is in the declared state. `todo`: what an `up` would do first, for people.
+    """What a look found. `right`: Valkey and its Pods are as declared. `todo`: what an `up` would do first, for people;
+    `rolling`: which roles it would move, and which Pods replace, in its order.
 
     `told_to_agents`: the agents in the Pods have been told the same declaration. `report` is None where not even the
     API server could be asked; `problem` then says why.
@@ -31,11 +34,12 @@ class Seen:
     told_to_agents: bool = False
     report: Report | None = None
     problem: str = ""
+    rolling: tuple[str, ...] = ()
     outputs: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
-def look(declaration: Declaration, *, formed: bool = False) -> Seen:
-    """Asks every member once. `formed` as for `run`."""
+def look(declaration: Declaration, *, formed: bool = False, all_outdated: bool = False) -> Seen:
+    """Asks every member once. `formed` as for `run`. `all_outdated`: the Pods' template is about to change."""
     place = declaration.place
     try:
         status = read_status(api_of(place), place.namespace, place.instance)
@@ -47,11 +51,16 @@ def look(declaration: Declaration, *, formed: bool = False) -> Seen:
         facts = pod_facts(session.directory, session.spec.members)
     except ValkeyctlError as error:
         return Seen(right=False, problem=str(error), outputs=unreachable(str(error)))
-    found, planned = report(session.spec, view), plan(session.spec, view)
-    todo = planned.describe() if isinstance(planned, Steps) else ()
+    # A role that is elsewhere than declared is something to do, and nothing that an instance would lack.
+    found, planned = report(replace(session.spec, primaries={}), view), plan(session.spec, view)
+    steps = planned.steps if isinstance(planned, Steps) else ()
+    todo = tuple(step.describe() for step in steps if not isinstance(step, HandOver))
     if not isinstance(planned, Steps | Done):
         todo = (f"{planned.reason}. {planned.remedy}",)
-    return Seen(isinstance(planned, Done), todo, told, found, outputs=outputs_of(session, found, facts))
+    pods = states(facts, all_outdated=all_outdated)
+    rolling = forecast(session.spec, view, pods)
+    right = isinstance(planned, Done) and not any(pod.outdated for pod in pods.values())
+    return Seen(right, todo, told, found, rolling=rolling, outputs=outputs_of(session, found, facts))
 
 
 def is_told(api: Api, declaration: Declaration, *, formed: bool) -> bool:

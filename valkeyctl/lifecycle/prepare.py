@@ -20,24 +20,32 @@ from valkeyctl.lifecycle.provider import WRITE_PATIENCE_S, Props, Provider
 
 if TYPE_CHECKING:
     from valkeyctl.kube.ownership import Wanted
+    from valkeyctl.lifecycle.retreat import Retreating
 
 
 class PrepareProvider(Provider):
     """Pickled by reference into Pulumi's state: the path of this class may never change."""
 
     def check_it(self, olds: Props, news: Props) -> Props:
-        """Refuses changes of storage, and foreign objects already at preview, as far as names and cluster are known."""
+        """Refuses, already at preview, what can't be done: changes of storage, an older server, foreign objects.
+
+        As far as names and cluster are known.
+        """
         refuse_storage_change(olds, news)
         inputs = {**news, "former_owners": owners(olds, news)[1:]}
         if not is_unknown({key: value for key, value in inputs.items() if key != "former_owners"}):
             _refuse(inputs)
+            _refuse_downgrade(inputs)
         return inputs
 
     def diff_it(self, olds: Props, news: Props) -> dynamic.DiffResult:
         """The same namespace and instance are updated in place; others are another instance."""
         replaces = changed(olds, news, ("namespace", "instance"))
-        keys = ("owner", "former_owners", "objects", "storage", "settings", "version", *CONNECTION_KEYS)
-        return dynamic.DiffResult(changes=bool(replaces or changed(olds, news, keys)), replaces=replaces)
+        keys = ("owner", "former_owners", "objects", "storage", "settings", "version", "replicas", *CONNECTION_KEYS)
+        differs = bool(changed(olds, news, keys))
+        if not replaces and not is_unknown(news):
+            differs |= _say_who_goes(news)
+        return dynamic.DiffResult(changes=bool(replaces or differs), replaces=replaces)
 
     def create_it(self, props: Props) -> dynamic.CreateResult:
         """Looks once more: somebody may have been faster than this `up`."""
@@ -46,11 +54,15 @@ class PrepareProvider(Provider):
         return dynamic.CreateResult(f"{props['namespace']}/{props['instance']}", dict(props))
 
     def update_it(self, olds: Props, news: Props) -> Props:
-        """As create; and changed settings are tried on a running server before any file has them."""
+        """As create; and changed settings are tried on a running server before any file has them.
+
+        Last, where members are to go, the primaries' roles move off them: the StatefulSets, which follow, don't ask.
+        """
         _refuse(news)
         if changed(olds, news, ("settings",)):
             _rehearse(news)
         _ensure_words(news)
+        _retreat(news)
         return dict(news)
 
     def delete_it(self, props: Props) -> None:
@@ -83,6 +95,42 @@ def _rehearse(props: Props) -> None:
             credentials=props.get("credentials"),
         )
         rehearse(place_of(props), declared)
+
+
+def _refuse_downgrade(props: Props) -> None:
+    from valkeyctl.lifecycle.present import refuse_downgrade  # noqa: PLC0415
+
+    refuse_downgrade(
+        place_of(props),
+        version=str(props.get("version") or ""),
+        port=int(props.get("port") or 6379),
+        credentials=props.get("credentials"),
+        persistent=props.get("storage") is not None,
+    )
+
+
+def _say_who_goes(props: Props) -> bool:
+    """Whether there are members that aren't declared any more; a line for each whose role has to move first."""
+    from valkeyctl.lifecycle.retreat import roles_that_move, too_many  # noqa: PLC0415
+
+    if props.get("replicas") is None or not too_many(place_of(props), int(props["replicas"])):
+        return False
+    for line in roles_that_move(place_of(props), _retreating(props)):
+        engine().info(f"to do: {line}")
+    return True
+
+
+def _retreat(props: Props) -> None:
+    from valkeyctl.lifecycle.retreat import retreat, too_many  # noqa: PLC0415
+
+    if props.get("replicas") is not None and too_many(place_of(props), int(props["replicas"])):
+        retreat(place_of(props), _retreating(props), engine(), engine().progress)
+
+
+def _retreating(props: Props) -> Retreating:
+    from valkeyctl.lifecycle.retreat import Retreating  # noqa: PLC0415
+
+    return Retreating(int(props["replicas"]), int(props.get("port") or 6379), props.get("credentials"))
 
 
 def _wanted(props: Props) -> list[Wanted]:
@@ -138,6 +186,7 @@ class Prepare(dynamic.Resource, module="valkey", name="Prepare"):
         storage: Mapping[str, Any] | None = None,
         settings: Mapping[str, str] | None = None,
         version: str | None = None,
+        replicas: pulumi.Input[int] | None = None,
         port: int = 6379,
         credentials: Mapping[str, pulumi.Input[str] | None] | None = None,
         opts: pulumi.ResourceOptions | None = None,
@@ -146,7 +195,8 @@ class Prepare(dynamic.Resource, module="valkey", name="Prepare"):
 
         `storage`: what each Pod's volume is, `{"size": "1Gi", "bytes": …, "storageClassName": …}`; None: no volumes.
         `settings`: what running servers are going to be told; a change is tried on one of them before it is written,
-        where one of the release line of `version` answers. `credentials` as for `Topology`.
+        where one of the release line of `version` answers. `replicas`: how many each primary is to have. `credentials`
+        as for `Topology`.
         """
         props: dict[str, Any] = {
             **connection.props(),
@@ -157,6 +207,7 @@ class Prepare(dynamic.Resource, module="valkey", name="Prepare"):
             "storage": dict(storage) if storage is not None else None,
             "settings": dict(settings) if settings is not None else None,
             "version": version,
+            "replicas": replicas,
             "port": port,
             "credentials": dict(credentials) if credentials is not None else None,
         }

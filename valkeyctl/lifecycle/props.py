@@ -73,6 +73,8 @@ class Declaration:
     `heal`: the Pods' agents heal the instance between two runs.
     `migration`: how slots are moved.
     `live_settings`: what every running server is to have, as it tells it; empty where the program doesn't say it.
+    `version`: the server's, as its image tells it, "" where that tells none. `primaries`: shard → the ordinal that is
+    to be its primary. `parallel_shards`: in how many shards at a time Pods are replaced.
     """
 
     place: Place
@@ -91,6 +93,9 @@ class Declaration:
     heal: bool = True
     migration: Migration = field(default_factory=Migration)
     live_settings: Mapping[str, str] = field(default_factory=dict[str, str])
+    version: str = ""
+    primaries: Mapping[int, int] = field(default_factory=dict[int, int])
+    parallel_shards: int = 1
 
 
 def declaration_of(props: Props) -> Declaration:
@@ -112,6 +117,9 @@ def declaration_of(props: Props) -> Declaration:
         heal=props.get("heal") is not False,
         migration=_migration(props.get("migration")),
         live_settings=_settings(props.get("settings")),
+        version=str(props.get("version") or ""),
+        primaries={int(shard): int(ordinal) for shard, ordinal in (props.get("primary_ordinals") or {}).items()},
+        parallel_shards=int(props.get("parallel_shards") or 1),
     )
 
 

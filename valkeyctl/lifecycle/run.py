@@ -3,33 +3,39 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from valkeyctl.dataplane import (
     Condition,
-    Endpoint,
-    Member,
     Phase,
+    Plan,
     Progress,
     Report,
+    Spec,
     View,
     converge,
     describe_layout,
     observe,
     report,
 )
-from valkeyctl.dataplane.errors import Blocked, Interrupted, ValkeyctlError
+from valkeyctl.dataplane.converge import READY
+from valkeyctl.dataplane.errors import Interrupted, ValkeyctlError
 from valkeyctl.kube.declared import write_declared
 from valkeyctl.kube.errors import KubeError, LeaseHeld
 from valkeyctl.kube.events import Recorder
 from valkeyctl.kube.lease import Lease, hold
 from valkeyctl.kube.pods import PodFacts, pod_conditions, pod_facts, trouble
 from valkeyctl.kube.status import InstanceStatus, read_status, write_status
+from valkeyctl.lifecycle.downgrade import numbers_of
 from valkeyctl.lifecycle.engine import Engine
+from valkeyctl.lifecycle.forecast import states
 from valkeyctl.lifecycle.look import outputs_of
+from valkeyctl.lifecycle.patience import Patience
 from valkeyctl.lifecycle.props import Declaration
+from valkeyctl.lifecycle.rolling import Terms, at_risk
+from valkeyctl.lifecycle.rollout import Decide, Hands, Rollout
 from valkeyctl.lifecycle.session import Session, api_of, declared, for_agents, open_session
 from valkeyctl.lifecycle.settings_check import await_settings
 
@@ -37,8 +43,6 @@ from valkeyctl.lifecycle.settings_check import await_settings
 PATIENCE_S = 15.0
 #: Kubernetes is asked what is wrong with missing Pods after they have been missed for so long, and again each so often.
 POD_LOOK_S = 2.0
-#: A Pod that waiting cannot heal (an image that isn't there) ends the work after this, not at its deadline.
-STUCK_PATIENCE_S = 120.0
 #: What stands in the line of a step that a person wants to be shouted at.
 TAKEOVER = "TAKE OVER"
 _BAD = (Phase.DEGRADED, Phase.FAILED, Phase.UNREACHABLE)
@@ -76,14 +80,7 @@ def run(
         work.begin(before, finished=finished)
         try:
             work.tell_agents(formed=formed)
-            view = converge(
-                session.spec,
-                work.directory,
-                session.dialer,
-                deadline_s=max(deadline - time.monotonic(), 1.0),
-                progress=work.progress,
-                may_go_on=work.may_go_on,
-            )
+            view = work.bring_about()
             warnings = await_settings(session, deadline=deadline, tell=work.tell, may_go_on=work.may_go_on)
         except ValkeyctlError as error:
             raise work.failed(error) from error
@@ -101,16 +98,31 @@ class _Work:
     status: InstanceStatus
     deadline: float
     recorder: Recorder = field(init=False)
-    _missing_since: float | None = None
+    roll: Rollout = field(init=False)
+    _patience: Patience = field(default_factory=Patience)
     _looked_at: float = 0.0
-    _stuck_since: float | None = None
-    _missing: tuple[Member, ...] = ()
+    _seen: View | None = None
+    _done: tuple[str, ...] = ()
     _told: str = ""
     _loss_told: bool = False
 
     def __post_init__(self) -> None:
         place = self.session.place
         self.recorder = Recorder(self.session.api, place.namespace, place.instance, self.session.directory.workloads())
+        declaration = self.session.declaration
+        self.roll = Rollout(
+            self.session,
+            Terms(declaration.parallel_shards, numbers_of(declaration.version)),
+            Hands(
+                converge=self.converge,
+                may_go_on=self.may_go_on,
+                did=self.did,
+                warn=self.engine.warn,
+                tell=self.tell,
+                replaced=self._patience.forget,
+                deadline=self.deadline,
+            ),
+        )
 
     # --- before and during -------------------------------------------------------------------------------------------
 
@@ -139,53 +151,68 @@ class _Work:
         place, declaration = self.session.place, self.session.declaration
         write_declared(self.session.api, place.namespace, place.instance, for_agents(declaration, formed=formed))
 
-    def directory(self) -> Mapping[Member, Endpoint]:
-        """The data plane's directory; what is missing in it is looked into by `may_go_on`."""
-        found = self.session.directory()
-        self._missing = tuple(member for member in self.session.spec.members if member not in found)
-        if not self._missing:
-            self._missing_since = self._stuck_since = None
-        elif self._missing_since is None:
-            self._missing_since = time.monotonic()
-        return found
+    def bring_about(self) -> View:
+        """Makes Valkey and the Pods what is declared."""
+        return self.roll.run()
+
+    def converge(self, spec: Spec, decide: Decide, at_most_s: float) -> View:
+        """One converge of the data plane, within what is left of the time."""
+        return converge(
+            spec,
+            self.session.directory,
+            self.session.dialer,
+            deadline_s=min(at_most_s, max(self.deadline - time.monotonic(), 1.0)),
+            progress=self.progress,
+            may_go_on=self.may_go_on,
+            decide=lambda spec, view: self._decide(decide, spec, view),
+        )
+
+    def _decide(self, decide: Decide, spec: Spec, view: View) -> Plan:
+        """The planner's word; what it saw is kept, so that `may_go_on` knows who doesn't answer."""
+        self._seen = view
+        self._patience.answered(view)
+        return decide(spec, view)
 
     def may_go_on(self) -> None:
         """Raises where the work must stop: pulumi is gone, the Lease is lost, or Pods are stuck for good."""
         self.engine.require()
         self.lease.check()
+        missing = self._seen.missing if self._seen is not None else {}
         now = time.monotonic()
-        if self._missing_since is None or now - max(self._missing_since, self._looked_at) < POD_LOOK_S:
+        if now - self._looked_at < POD_LOOK_S or not any(one.for_s >= POD_LOOK_S for one in missing.values()):
             return
         self._looked_at = now
-        facts = [fact for fact in self._facts() if fact.member in self._missing]
+        facts = [fact for fact in self._facts() if fact.member in missing]
         lines = trouble(facts)
         if lines:
-            self.tell(f"waiting for Pods: {'; '.join(lines[:3])}{' …' if len(lines) > 3 else ''}")
-        stuck = [fact for fact in facts if fact.stuck]
-        if not stuck:
-            self._stuck_since = None
-        elif self._stuck_since is None:
-            self._stuck_since = now
-        elif now - self._stuck_since >= STUCK_PATIENCE_S:
-            raise Blocked(
-                f"Pods have been unable to start for {STUCK_PATIENCE_S:.0f} s",
-                remedy="Correct the image or configuration, delete these Pods, and run it again.",
-            )
+            what = f"waiting for Pods: {'; '.join(lines[:3])}{' …' if len(lines) > 3 else ''}"
+            self.tell(f"{self.roll.progress}{what}")
+        self._patience.judge(facts)
+
+    def did(self, line: str) -> None:
+        """Keeps a step that was done: in the output, in Events, in the status."""
+        self._keep((line,))
 
     def progress(self, now: Progress) -> None:
         """Shows a line, and keeps each step that was done: in the output, in Events, in the status."""
         if self.status.formed and not self._loss_told and any("assign slots" in line for line in now.new):
             self._loss_told = True
             self.engine.warn("servers without data get slots that had an owner before: what these slots held is gone")
-        for line in now.new:
-            (self.engine.warn if TAKEOVER in line else self.engine.info)(line)
-            self.recorder.step(line)
-        if now.new:
-            self.status = replace(self.status, done=now.done)
-            self._write()
+        self._keep(now.new)
+        if now.text == READY and self.roll.under_way:
+            return  # A step of the roll: there is more to do.
         if now.text != self._told:
             self._told = now.text
-            self.tell(now.text)
+            self.tell(f"{self.roll.progress}{now.text}")
+
+    def _keep(self, lines: Sequence[str]) -> None:
+        for line in lines:
+            (self.engine.warn if TAKEOVER in line else self.engine.info)(line)
+            self.recorder.step(line)
+        if lines:
+            self._done = (*self._done, *lines)
+            self.status = replace(self.status, done=self._done)
+            self._write()
 
     # --- after -------------------------------------------------------------------------------------------------------
 
@@ -198,12 +225,6 @@ class _Work:
         self._write()
         if not self.session.spec.formed:
             self.tell_agents(formed=True)
-        outdated = [fact.pod for fact in facts if fact.outdated]
-        if outdated:
-            self.engine.warn(
-                f"{len(outdated)} Pods still run the former template: {', '.join(outdated)}. This version replaces "
-                "none: delete them one at a time, replicas first, and run `pulumi up` after each"
-            )
         self.recorder.phase(str(found.phase), self._summary(found), bad=False)
         return outputs_of(self.session, found, facts)
 
@@ -221,6 +242,8 @@ class _Work:
         else:
             phase = Phase.UNREACHABLE
         what = error.what + (f". Pods: {'; '.join(lines)}" if lines else "")
+        if view is not None and (risk := at_risk(self.session.spec, view, states(facts))):
+            what += f". {risk}"
         self.status = replace(self.status, phase=str(phase), failure=f"{what}. {error.remedy}".rstrip())
         self._write()
         self.recorder.phase(str(phase), what, bad=True)

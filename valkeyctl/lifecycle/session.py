@@ -61,8 +61,10 @@ def open_session(declaration: Declaration, *, formed: bool, patience_s: float = 
         dialer=dialer_for(place.transport, api, place.namespace, credentials),
         directory=directory,
         spec=replace(
+            # None of these is for agents: they act on no consent, and move neither slots nor a role that serves.
             _spec(declaration, formed=formed),
             accept_data_loss=declaration.allow_data_loss,
+            primaries=declaration.primaries,
             leaving=directory.beyond(declaration.shards),
             migration=declaration.migration,
         ),

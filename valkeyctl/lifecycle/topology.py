@@ -9,7 +9,7 @@ from typing import Any
 import pulumi
 from pulumi import dynamic
 
-from valkeyctl.lifecycle.changes import DECLARED_KEYS, planned_inputs, told_moves
+from valkeyctl.lifecycle.changes import DECLARED_KEYS, ROLLING_KEYS, planned_inputs, told_moves
 from valkeyctl.lifecycle.connection import Connection, options
 from valkeyctl.lifecycle.engine import engine
 from valkeyctl.lifecycle.props import changed, declaration_of, is_unknown, place_of
@@ -38,18 +38,23 @@ class TopologyProvider(Provider):
         from valkeyctl.lifecycle.look import look  # noqa: PLC0415
 
         replaces = changed(olds, news, ("namespace", "instance"))
-        if replaces or changed(olds, news, DECLARED_KEYS):
-            if moves := told_moves(_as_planned(olds), news):
-                engine().info(f"to do: {moves}")
+        if replaces or is_unknown([news.get(key) for key in DECLARED_KEYS]):
             return dynamic.DiffResult(changes=True, replaces=replaces)
-        seen = look(declaration_of(_as_planned(news)), formed=_was_ready(olds))
+        declared = changed(olds, news, DECLARED_KEYS)
+        if declared and (moves := told_moves(_as_planned(olds), news)):
+            engine().info(f"to do: {moves}")
+        if declared and not changed(olds, news, ROLLING_KEYS):
+            return dynamic.DiffResult(changes=True, replaces=replaces)
+        new_template = bool(changed(olds, news, ("workload_revision",)))
+        seen = look(declaration_of(_as_planned(news)), formed=_was_ready(olds), all_outdated=new_template)
         if seen.problem:
             engine().progress(seen.problem)  # Prepare says it for good, where it matters
-        for line in seen.todo:
+        # Of what is about to change, what Valkey lacks now tells nothing.
+        for line in (*(() if declared else seen.todo), *seen.rolling):
             engine().info(f"to do: {line}")
-        if not seen.told_to_agents and not seen.problem:
+        if not seen.told_to_agents and not seen.problem and not declared:
             engine().info("to do: tell the Pods' agents what is declared")
-        return dynamic.DiffResult(changes=not (seen.right and seen.told_to_agents))
+        return dynamic.DiffResult(changes=bool(declared) or not (seen.right and seen.told_to_agents), replaces=replaces)
 
     def create_it(self, props: Props) -> dynamic.CreateResult:
         """Forms the cluster; one that is right already is adopted as it is, a half made one completed."""
@@ -135,6 +140,9 @@ class Topology(dynamic.Resource, module="valkey", name="Topology"):
         migration: Mapping[str, pulumi.Input[Any]] | None = None,
         settings: Mapping[str, Mapping[str, str]] | None = None,
         workload_revision: pulumi.Input[str] = "",
+        version: pulumi.Input[str] | None = None,
+        primary_ordinals: Mapping[str, int] | None = None,
+        parallel_shards: pulumi.Input[int] = 1,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         """`slots`: an explicit layout by shard number, `{"0": "0-5460", …}`, covering 0..16383 once; None lets the
@@ -149,6 +157,9 @@ class Topology(dynamic.Resource, module="valkey", name="Topology"):
         `migration`: how slots are moved, `{"max_parallel": …, "method": "auto" | "atomic" | "keys", "pipeline": …}`.
         `settings`: the server's settings as previews show them, `{"live": {name: value}, "restart": …}`; the live ones,
         which the Pods' agents apply, are verified on every member at the end. No secret may be among them.
+        `version`: the server's, "9.1.2"; None where the image tells none. `primary_ordinals`: the members that are
+        to have their shards' primary roles, shard → ordinal, `{"0": 1}`; others stay where they are.
+        `parallel_shards`: in how many shards at a time Pods of a former template are replaced.
         """
         props: dict[str, Any] = {
             **connection.props(),
@@ -170,6 +181,9 @@ class Topology(dynamic.Resource, module="valkey", name="Topology"):
             "migration": dict(migration) if migration is not None else None,
             "settings": {how: dict(values) for how, values in settings.items()} if settings is not None else None,
             "workload_revision": workload_revision,
+            "version": version,
+            "primary_ordinals": dict(primary_ordinals) if primary_ordinals is not None else None,
+            "parallel_shards": parallel_shards,
             # Outputs: named here so that the resource has attributes for them; `check` fills the layout.
             "layout": None,
             "phase": None,

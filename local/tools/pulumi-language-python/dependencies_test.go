@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	pulumirpc "github.com/pulumi/pulumi/sdk/v3/proto/go"
@@ -48,6 +49,39 @@ func TestPluginsOfInstalledPackages(t *testing.T) {
 	}
 }
 
+func TestInstalledPackagesAreListedWithoutAskingPython(t *testing.T) {
+	client, _ := connect(t)
+	info := project(t, "exit 1")
+	site := filepath.Join(info.RootDirectory, "venv", "lib", "python3.11", "site-packages")
+	for folder, metadata := range map[string]string{
+		"pulumi-3.200.0": "Metadata-Version: 2.4\nName: pulumi\nVersion: 3.200.0\n" +
+			"Requires-Dist: grpcio<2,>=1\nRequires-Dist: PyYAML ~= 6.0\n",
+		"grpcio-1.70.0": "Name: grpcio\nVersion: 1.70.0\nRequires-Dist: odd.name; extra == 'protobuf'\n\nName: text\n",
+		"pyyaml-6.0.2":  "Name: PyYAML\nVersion: 6.0.2\n",
+		"odd_name-1":    "Name: Odd_Name\nVersion: 1\n",
+		"nameless-1":    "Version: 1\n",
+	} {
+		write(t, filepath.Join(site, folder+".dist-info", "METADATA"), metadata, 0o644)
+	}
+	for transitive, expected := range map[bool]string{
+		true: "Odd_Name 1, PyYAML 6.0.2, grpcio 1.70.0, pulumi 3.200.0", false: "Odd_Name 1, pulumi 3.200.0",
+	} {
+		response, err := client.GetProgramDependencies(
+			context.Background(),
+			&pulumirpc.GetProgramDependenciesRequest{Info: info, TransitiveDependencies: transitive})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var told []string
+		for _, one := range response.Dependencies {
+			told = append(told, one.Name+" "+one.Version)
+		}
+		if got := strings.Join(told, ", "); got != expected {
+			t.Errorf("got %s, wanted %s", got, expected)
+		}
+	}
+}
+
 func TestADamagedManifestIsNamed(t *testing.T) {
 	site := t.TempDir()
 	path := filepath.Join(site, "pulumi_broken", "pulumi-plugin.json")
@@ -59,7 +93,7 @@ func TestADamagedManifestIsNamed(t *testing.T) {
 
 func TestAbout(t *testing.T) {
 	client, _ := connect(t)
-	info := project(t, `case "$*" in *executable*) echo /x/python ;; *) echo "Python 3.11.7" ;; esac`)
+	info := project(t, "echo /x/python; echo 3.11.7")
 	about, err := client.About(context.Background(), &pulumirpc.AboutRequest{Info: info})
 	if err != nil || about.Executable != "/x/python" || about.Version != "3.11.7" {
 		t.Fatalf("got %v, %v", about, err)

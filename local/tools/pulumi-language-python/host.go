@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"sync/atomic"
 
 	sdk "github.com/pulumi/pulumi/sdk/v3"
@@ -72,14 +74,18 @@ func (h *host) About(
 	if err != nil {
 		return nil, err
 	}
-	info, err := python.About(ctx)
+	// Every command asks this. One short run tells both; the SDK's own way starts Python three times, pip among them.
+	const asks = "import platform, sys; print(sys.executable); print(platform.python_version())"
+	command, err := python.Command(ctx, "-c", asks)
 	if err != nil {
 		return nil, err
 	}
-	return &pulumirpc.AboutResponse{
-		Executable: info.PythonExecutable,
-		Version:    info.PythonVersion.String(),
-	}, nil
+	output, err := command.Output()
+	if err != nil {
+		return nil, fmt.Errorf("asking Python for its version: %w", err)
+	}
+	executable, version, _ := strings.Cut(strings.TrimSpace(string(output)), "\n")
+	return &pulumirpc.AboutResponse{Executable: executable, Version: version}, nil
 }
 
 // refuseDebugger says so where somebody asks for what we can't do, rather than running without it.

@@ -74,18 +74,40 @@ class SilentError(Exception):
 
 def ask(kube: Kube, namespace: str, instance: str) -> dict[str, Node]:
     """What the node of every Pod of the instance says, by Pod name. Raises SilentError when one does not answer."""
+    found: dict[str, Node] = {}
+    for node in _ask(kube, namespace, instance):
+        if isinstance(node, SilentError):
+            raise node
+        found[node.pod] = node
+    return found
+
+
+def ask_those_that_answer(kube: Kube, namespace: str, instance: str) -> dict[str, Node]:
+    """As `ask`, of the nodes that answer: some Pods run none."""
+    return {node.pod: node for node in _ask(kube, namespace, instance) if isinstance(node, Node)}
+
+
+def command(kube: Kube, namespace: str, pod: str, text: str) -> str:
+    """Give a node a command by hand; AssertionError when it answers with an error."""
+    script = _LOGIN + f"timeout 10 valkey-cli -e {text}"
+    done = kube.execute(namespace, pod, ["sh", "-c", script])
+    assert done.code == 0, f"{pod}: {text}: {done.out}{done.err}"
+    return done.out
+
+
+def _ask(kube: Kube, namespace: str, instance: str) -> list[Node | SilentError]:
     pods = [
         pod
         for pod in kube.items("pods", namespace, f"app.kubernetes.io/instance={instance}")
         if "deletionTimestamp" not in pod["metadata"]
     ]
 
-    def one(pod: Object) -> Node:
+    def one(pod: Object) -> Node | SilentError:
         name = pod["metadata"]["name"]
         done = kube.execute(namespace, name, ["sh", "-c", _SHELL])
         parts = done.out.split("#####\n")
         if done.code or len(parts) < 6 or not re.fullmatch(r"[0-9a-f]{40}\s*", parts[0]):
-            raise SilentError(f"{name}: {done.code} {done.out[:300]} {done.err[:300]}")
+            return SilentError(f"{name}: {done.code} {done.out[:300]} {done.err[:300]}")
         view = [parse_line(line) for line in parts[2].splitlines() if line.strip()]
         return Node(
             pod=name,
@@ -100,15 +122,7 @@ def ask(kube: Kube, namespace: str, instance: str) -> dict[str, Node]:
         )
 
     with ThreadPoolExecutor(8) as pool:
-        return {node.pod: node for node in pool.map(one, pods)}
-
-
-def command(kube: Kube, namespace: str, pod: str, text: str) -> str:
-    """Give a node a command by hand; AssertionError when it answers with an error."""
-    script = _LOGIN + f"timeout 10 valkey-cli -e {text}"
-    done = kube.execute(namespace, pod, ["sh", "-c", script])
-    assert done.code == 0, f"{pod}: {text}: {done.out}{done.err}"
-    return done.out
+        return list(pool.map(one, pods))
 
 
 def faults(

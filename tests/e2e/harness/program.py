@@ -5,6 +5,7 @@ and tests must not write into the checkout.
 """
 
 import atexit
+import compileall
 import json
 import os
 import shutil
@@ -40,6 +41,8 @@ def sources() -> Path:
         shutil.copytree(CHECKOUT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("Pulumi.yaml", "settings.py", "__main__.py"):
         shutil.copy(CHECKOUT / name, folder)
+    # Once here instead of in every run, where Python may not write bytecode.
+    assert compileall.compile_dir(folder, quiet=2)
     return folder
 
 

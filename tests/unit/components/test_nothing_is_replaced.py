@@ -56,6 +56,10 @@ CHANGES: dict[str, dict[str, Any]] = {
     "agent.resources": {"agent": {"resources": {"limits": {"memory": "128Mi"}}}},
     "agent.log": {"agent": {"log": "json"}},
     "timeoutSeconds": {"timeoutSeconds": 60},
+    "restart": {"restart": "now"},
+    "rollout": {"rollout": {"maxParallelShards": 2}},
+    "primaries": {"primaries": {"0": 1}},
+    "preferOrdinalZero": {"preferOrdinalZero": True},
 }
 WAYS: dict[str, Connection] = {
     "context": Connection(context="other"),

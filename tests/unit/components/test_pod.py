@@ -188,6 +188,9 @@ def test_owner_is_not_in_the_template() -> None:
         ({"timeoutSeconds": 60}, False),
         ({"shards": 4}, False),
         ({"replicas": 2}, False),
+        ({"restart": "now"}, True),
+        ({"rollout": {"maxParallelShards": 2}}, False),
+        ({"primaries": {"0": 1}}, False),
         ({"slots": {"0": "0", "1": "1", "2": "2-16383"}}, False),
     ],
 )

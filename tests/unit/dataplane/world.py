@@ -198,6 +198,8 @@ class World:
                 self._elect(node)
             case steps.TakeOver():
                 self._take_over(node)
+            case steps.HandOver(primary=primary):
+                self._take_role(node, self.at(primary))
             case steps.MigrateSlots(to_id=to_id, slots=slots):
                 self._begin(node, self.nodes[to_id], slots)
             case steps.MoveKeys():
@@ -429,6 +431,21 @@ class World:
         _ensure(all(n.data <= heir.data for n in others), "the best copy takes over")
         heir.slots, heir.role, heir.primary_id = former.slots - self._owned(), Role.PRIMARY, ""
         heir.epoch = 1 + max(node.epoch for node in self.nodes.values())
+
+    def _take_role(self, heir: Node, primary: Node) -> None:
+        """Both take part: the heir has all that its primary took before it takes over."""
+        _ensure(heir.role is Role.REPLICA and heir.primary_id == primary.node_id, "the heir replicates the primary")
+        _ensure(heir.linked and primary.alive and primary.slots, "a handover is between two that are in sync")
+        voters = [n for n in self._alive() if n.slots and heir.node_id in n.known and n.node_id in heir.known]
+        owners = [n for n in self._alive() if n.slots]
+        _ensure(len(voters) > len(owners) // 2, "a handover takes a majority that knows the heir")
+        heir.data = primary.data
+        heir.slots, heir.role, heir.primary_id, heir.linked = primary.slots, Role.PRIMARY, "", False
+        heir.epoch = 1 + max(node.epoch for node in self.nodes.values())
+        primary.slots, primary.role, primary.primary_id, primary.linked = EMPTY, Role.REPLICA, heir.node_id, True
+        for node in [primary, *voters]:
+            self._hear(node, heir)
+            self._hear(heir, node)
 
     def _copy(self) -> None:
         for node in self._alive():

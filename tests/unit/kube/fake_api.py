@@ -42,6 +42,7 @@ _PATH = re.compile(
 class FakeApi:
     """`url` is where it listens; `objects` what it holds, by path; `seen` each request as (method, path).
 
+    Evictions succeed unless `budget`, given the Pod's path, says why not.
     Watches tell what changed after their resourceVersion; one up to `compacted` is gone. Raising `cut` ends them all.
     """
 
@@ -51,6 +52,7 @@ class FakeApi:
         self.headers: list[dict[str, str]] = []
         self.fault: Fault = lambda _method, _path: None
         self.finalizers: set[str] = set()
+        self.budget: Callable[[str], str] = lambda _path: ""
         self._version = 0
         self._connections: list[socket.socket] = []
         self.compacted = 0
@@ -206,6 +208,8 @@ class FakeApi:
         parts = urlsplit(target)
         query = {key: values[0] for key, values in parse_qs(parts.query).items()}
         with self._lock:
+            if method == "POST" and parts.path.endswith("/eviction"):
+                return self._evicted(parts.path.removesuffix("/eviction"), body or {})
             return self._discovered(parts.path) or self._verb(method, parts.path, query, body)
 
     def _verb(self, method: str, path: str, query: dict[str, str], body: Object | None) -> tuple[int, Object]:
@@ -225,6 +229,14 @@ class FakeApi:
         if match["name"] is None:
             return self._listed(path, query)
         return self._one(method, path, body)
+
+    def _evicted(self, path: str, body: Object) -> tuple[int, Object]:
+        refusal = self.budget(path)
+        if refusal and path in self.objects:
+            status = self._status(429, "Cannot evict pod as it would violate the pod's disruption budget.")[1]
+            cause = {"reason": "DisruptionBudget", "message": refusal}
+            return 429, {**status, "reason": "TooManyRequests", "details": {"causes": [cause]}}
+        return self._one("DELETE", path, body.get("deleteOptions"))
 
     def _one(self, method: str, path: str, body: Object | None) -> tuple[int, Object]:
         known = self.objects.get(path)

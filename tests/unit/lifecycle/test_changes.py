@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pulumi.runtime import rpc
 
-from valkeyctl.dataplane.errors import InvalidSlots, ValkeyctlError
+from valkeyctl.dataplane.errors import InvalidSlots
 from valkeyctl.kube.status import InstanceStatus
 from valkeyctl.lifecycle.changes import ChangeRefused, owners, planned_inputs, refuse_storage_change, told_moves
 
@@ -58,24 +58,25 @@ def test_a_status_that_cannot_be_relied_on_binds_nobody(live: InstanceStatus) ->
     assert len(planned_inputs({}, inputs(shards=4.0), live)["layout"]) == 4
 
 
-REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
-    "fewer replicas": (inputs(replicas=0.0), ["0 replicas are declared where each shard has 1", "Declare 1 or more"]),
-}
-
-
-@pytest.mark.parametrize("case", REFUSED)
-def test_what_cannot_be_done_safely_is_refused(case: str) -> None:
-    news, told = REFUSED[case]
-    with pytest.raises(ChangeRefused) as raised:
-        planned_inputs(planned_inputs({}, inputs(), None), news, None)
-    for text in told:
-        assert text in str(raised.value)
-    assert isinstance(raised.value, ValkeyctlError)
-
-
-def test_more_replicas_are_fine() -> None:
+@pytest.mark.parametrize("replicas", [0.0, 2.0])
+def test_more_and_fewer_replicas_are_fine(replicas: float) -> None:
     before = planned_inputs({}, inputs(), None)
-    assert planned_inputs(before, inputs(replicas=2.0), None)["layout"] == THREE
+    assert planned_inputs(before, inputs(replicas=replicas), None)["layout"] == THREE
+
+
+def test_replacing_the_only_copies_in_memory_takes_consent() -> None:
+    alone = inputs(replicas=0.0, workload_revision="a")
+    before = planned_inputs({}, alone, None)
+    assert planned_inputs(before, alone, None)["layout"] == THREE
+    with pytest.raises(ChangeRefused, match="all of it would be gone") as raised:
+        planned_inputs(before, {**alone, "workload_revision": "b"}, None)
+    assert "allowDataLoss: true" in str(raised.value)
+
+
+@pytest.mark.parametrize("more", [{"replicas": 1.0}, {"persistent": True}, {"allow_data_loss": True}])
+def test_replacing_pods_whose_data_stays_is_fine(more: dict[str, Any]) -> None:
+    before = planned_inputs({}, inputs(replicas=0.0, workload_revision="a"), None)
+    planned_inputs(before, {**inputs(replicas=0.0, workload_revision="b"), **more}, None)
 
 
 def test_the_layout_that_it_has_may_be_declared() -> None:

@@ -21,7 +21,7 @@ from valkeyctl.dataplane.errors import Interrupted, ValkeyctlError
 from valkeyctl.kube.access import connect
 from valkeyctl.kube.declared import read_declared
 from valkeyctl.kube.errors import LeaseHeld
-from valkeyctl.lifecycle import run
+from valkeyctl.lifecycle import patience, run
 from valkeyctl.lifecycle.guard import ShardGuardProvider
 from valkeyctl.lifecycle.release import ShardStillNeeded
 from valkeyctl.lifecycle.run import ConvergeFailed
@@ -218,7 +218,7 @@ def test_a_pod_that_fits_nowhere_ends_it_at_its_deadline_with_name_and_reason(sc
 
 
 def test_pods_that_no_waiting_heals_end_it_before_the_deadline(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "STUCK_PATIENCE_S", 1.0)
+    monkeypatch.setitem(patience.PATIENCE_S, "ImagePullBackOff", 1.0)
     monkeypatch.setattr(run, "POD_LOOK_S", 0.2)
     scene.publish(Member(0, 1))
     stuck = pod(0, 1, podIP=None, containerStatuses=waiting("ImagePullBackOff", "no such image"))

@@ -99,6 +99,12 @@ BAD: dict[str, dict[str, Case]] = {
         "a place whose name only begins alike": _one(
             with_server(image="valkeyfake/valkey:9.1.2"), "runs valkeyfake/valkey", registries=["valkey"]
         ),
+        "the same folder of another registry": _one(
+            with_server(image="quay.io/valkey/valkey:9.1.2"), "runs quay.io/valkey/valkey", registries=["valkey"]
+        ),
+        "no registry where another is approved": _one(
+            with_server(image="valkey/valkey:9.1.2"), "runs valkey/valkey", registries=["quay.io"]
+        ),
     },
     "resources-declared": {
         "nothing": _one(
@@ -364,11 +370,25 @@ GOOD: dict[str, dict[str, Case]] = {
     "image-pinned": {
         "a line where that will do": _one(with_server(image="valkey/valkey:9.1"), require="line"),
         "a release": _one(with_server(image="valkey/valkey:9.1.2-alpine")),
-        "a digest without a tag": _one(with_server(image="valkey/valkey@sha256:" + "0" * 64), require="digest"),
+        "a digest without a tag": _one(with_server(image="valkey/valkey@sha256:" + "1" * 64), require="digest"),
         "a registry's port is no tag": _one(with_server(image="mirror.example:5000/valkey:9.1.2")),
     },
     "approved-registries": {
         "any place": _one(with_server(image="elsewhere.example/valkey:9.1.2")),
+        **{
+            f"{of} is in {place}": _one(with_server(image=of), registries=[place])
+            for of, place in (
+                ("docker.io/valkey/valkey:9.1.2", "valkey"),
+                ("index.docker.io/valkey/valkey:9.1.2", "valkey/valkey"),
+                ("valkey/valkey:9.1.2", "docker.io/valkey"),
+                ("valkey/valkey:9.1.2", "docker.io"),
+                ("docker.io/library/valkey:9.1.2", "valkey"),
+                ("valkey:9.1.2", "docker.io/library"),
+                ("valkey:9.1.2", "index.docker.io/library/valkey"),
+                ("localhost/valkey:9.1.2", "localhost"),
+                ("Mirror.example:5000/valkey:9.1.2", "mirror.example:5000"),
+            )
+        },
         "a folder of an approved one": _one(
             with_server(image="mirror.example/a/valkey:9.1.2"), registries=["mirror.example"]
         ),

@@ -145,6 +145,26 @@ def topology(layout: Mapping[str, str] | Any, **more: Any) -> Resource:
     return Resource(urn, TOPOLOGY, "cache", {"layout": layout, **more})
 
 
+PLAIN = {"app": "cache"}
+
+
+def plain_labels(of: Resource) -> Resource:
+    """The same of a team that labels its objects in its own way: only the image of the Pods says Valkey."""
+    props = dict(of.props)
+    props["metadata"] = {key: value for key, value in of.props["metadata"].items() if key != "labels"}
+    return Resource(of.urn, of.type, of.name, _labelled(props), of.protect, of.ignore_changes, of.retained)
+
+
+def _labelled(value: Any) -> Any:
+    if value == LABELS:
+        return dict(PLAIN)
+    if isinstance(value, Mapping):
+        return {key: _labelled(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_labelled(part) for part in value]
+    return value
+
+
 def everything() -> list[Resource]:
     """A whole instance, in which there is nothing to find."""
     return [STACK, config_map(), statefulset(), budget(), network_policy(), service(), claim()]

@@ -15,11 +15,11 @@ from pulumi_policy.proxy import UNKNOWN_STRING_VALUE, unknown_checking_proxy
 
 from components import Amounts, ClusterArgs, Persistence, Resources, ValkeyCluster
 from policies.model import UNKNOWN, Resource
-from policies.pack import NAME, Judges, plain
+from policies.pack import NAME, Judges, checking, plain
 from policies.rules import BY_NAME, RULES
 from policies.state import Before
 from tests.unit.components.recording import Registered, record
-from tests.unit.policies.objects import everything, statefulset, with_server
+from tests.unit.policies.objects import config_map, everything, plain_labels, statefulset, with_server
 
 PROFILES = sorted((Path(__file__).parents[3] / "policies" / "profiles").glob("*.json"))
 LEVELS = ("advisory", "mandatory", "disabled")
@@ -37,7 +37,7 @@ class Nothing(Before):
 def servicer(profile: str = "prod") -> _PolicyAnalyzerServicer:
     judges = Judges(Nothing())
     policies = [judges.policy(rule) for rule in RULES]
-    made = _PolicyAnalyzerServicer(NAME, "0.0.1", policies, EnforcementLevel.ADVISORY)
+    made = checking(_PolicyAnalyzerServicer)(NAME, "0.0.1", policies, EnforcementLevel.ADVISORY)
     request = proto.ConfigureAnalyzerRequest()
     for name, config in json.loads((PROFILES[0].parent / f"{profile}.json").read_text()).items():
         entry = request.policyConfig[name]
@@ -47,6 +47,50 @@ def servicer(profile: str = "prod") -> _PolicyAnalyzerServicer:
         entry.properties.update({key: value for key, value in config.items() if key != "enforcementLevel"})
     made.Configure(request, None)
     return made
+
+
+class RefusedError(Exception):
+    """What the engine is told instead of an answer."""
+
+
+class Call:
+    """The engine's call, as gRPC hands it to the pack."""
+
+    def abort(self, _code: object, details: str) -> None:
+        raise RefusedError(details)
+
+
+@pytest.mark.parametrize(
+    ("profile", "words"),
+    [
+        ({"image-pined": {}}, "there is no rule image-pined; did you mean image-pinned?"),
+        ({"image-pinned": {"requires": "digest"}}, "image-pinned has no parameter requires; did you mean require?"),
+        (
+            {"tls": {"EnforcementLevl": "mandatory"}},
+            "tls has no parameter EnforcementLevl; did you mean enforcementLevel?",
+        ),
+        ({"protected": {"xyz": 1}}, "protected has no parameter xyz; there is enforcementLevel, exempt, kinds, scope"),
+    ],
+)
+def test_a_name_in_a_profile_that_means_nothing_is_refused(profile: dict[str, Any], words: str) -> None:
+    made = checking(_PolicyAnalyzerServicer)(
+        NAME, "0.0.1", [Judges(Nothing()).policy(RULES[0])], EnforcementLevel.ADVISORY
+    )
+    request = proto.ConfigureAnalyzerRequest()
+    for name, config in {"grace-period": {"seconds": 5}, "all": {}, **profile}.items():
+        request.policyConfig[name].enforcementLevel = proto.MANDATORY
+        request.policyConfig[name].properties.update(config)
+    with pytest.raises(RefusedError) as refused:
+        made.Configure(request, Call())
+    assert str(refused.value).splitlines() == ["the profile is wrong", words]
+
+
+def test_a_thing_without_labels_is_told_of_at_the_end() -> None:
+    resources = [plain_labels(one) for one in (statefulset(), config_map("requirepass hunter2\nmaxmemory 1mb\n"))]
+    told = [(rule, text) for rule, text in analyzed(servicer(), resources) if rule == "no-plain-password"]
+    assert told == [
+        ("no-plain-password", "ConfigMap data/cache-config: valkey.conf holds a password in plain text (requirepass)")
+    ]
 
 
 def struct(props: Any) -> Struct:

@@ -1,8 +1,10 @@
 """Each rule finds its fault, is silent on the good case, and says nothing of what it can't know."""
 
+import copy
 import itertools
 import re
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -124,6 +126,139 @@ def test_what_is_exempt_is_left_alone(rule: str, case: str) -> None:
     bad = BAD[rule][case]
     names = [one.name for one in all_of(bad)]
     assert found(rule, Case(bad.resources, (), {**bad.params, "exempt": names}, bad.config, bad.before)) == []
+
+
+#: What a rule finds in a thing that isn't a workload, beside the workload that it serves.
+SERVING = {
+    "exposed-service": objects.service("NodePort"),
+    "network-policy": objects.network_policy({"ports": [{"port": 16379.0}]}),
+    "disruption-budget": objects.budget(maxUnavailable="100%"),
+    "no-plain-password": objects.config_map("requirepass hunter2\nmaxmemory 1mb\n"),
+    "default-user-closed": objects.config_map("user default on nopass ~* +@all\n"),
+    "approved-storage-classes": objects.claim(),
+    "protected": Resource(**{**vars(objects.claim()), "protect": False}),
+}
+
+
+def raw(rule: str, **pods: Any) -> list[Resource]:
+    """A team's own Valkey without a label that says so, and what is wrong beside it."""
+    claims = [{"name": "own", "persistentVolumeClaim": {"claimName": "data-cache-0"}}]
+    volumes = [*objects.pod_spec()["volumes"], *claims]
+    workload = objects.statefulset(spec=objects.pod_spec(volumes=volumes, **pods), volumeClaimTemplates=[])
+    beside = [one for one in objects.everything() if one.is_kubernetes and one.kind != "StatefulSet"]
+    if rule == "exposed-service":
+        beside = [objects.config_map("port 6379\n") if one.kind == "ConfigMap" else one for one in beside]
+    serving = [SERVING[rule] if one.kind == SERVING[rule].kind else one for one in beside]
+    return [objects.plain_labels(one) for one in (workload, *serving)]
+
+
+@pytest.mark.parametrize("rule", SERVING)
+def test_what_serves_a_valkey_without_labels_is_judged(rule: str) -> None:
+    params = {"classes": ["gold"]} if rule == "approved-storage-classes" else {}
+    for resources in (raw(rule), raw(rule)[::-1]):
+        assert [one.resource.kind for one in found(rule, Case(resources, params=params))] == [SERVING[rule].kind]
+
+
+@pytest.mark.parametrize("rule", SERVING)
+def test_what_serves_others_is_theirs(rule: str) -> None:
+    """The same beside a Valkey that it doesn't select or mount, or of another namespace."""
+    params = {"classes": ["gold"]} if rule == "approved-storage-classes" else {}
+    workload, *beside = raw(rule)
+    away = copy.deepcopy(dict(workload.props))
+    away["metadata"]["namespace"] = "elsewhere"
+    other = copy.deepcopy(dict(workload.props))
+    other["spec"]["template"]["metadata"]["labels"] = {"app": "other"}
+    other["spec"]["template"]["spec"]["volumes"] = []
+    for props in (away, other):
+        resources = [Resource(workload.urn, workload.type, workload.name, props, protect=True), *beside]
+        assert {one.resource.kind for one in found(rule, Case(resources, params=params))} <= {"StatefulSet"}
+
+
+@pytest.mark.parametrize("rule", SERVING)
+def test_what_may_serve_a_valkey_is_no_finding_while_that_is_unknown(rule: str) -> None:
+    params = {"classes": ["gold"]} if rule == "approved-storage-classes" else {}
+    resources = raw(rule)
+    number = next(number for number, one in enumerate(resources) if one.kind == SERVING[rule].kind)
+    by_name = SERVING[rule].kind in ("ConfigMap", "PersistentVolumeClaim")
+    selector = "podSelector" if rule == "network-policy" else "selector"
+    for path in (("metadata",), ("metadata", "namespace"), ("metadata", "name") if by_name else ("spec", selector)):
+        there = [*resources[:number], objects.vague(resources[number], path), *resources[number + 1 :]]
+        assert found(rule, Case(there, params=params)) == [], path
+
+
+def test_the_environment_from_a_config_map_is_no_place_for_a_password() -> None:
+    data = {"VALKEY_PASSWORD": "hunter2", "PASSWORD_FILE": "/x", "PASSWORD_SECRET": "s", "empty_password": ""}
+    values = objects.resource("ConfigMap", "values", {"data": {**data, "my.password": "no entry"}})
+    for field, entry in (
+        ("envFrom", {"configMapRef": {"name": "values"}}),
+        ("env", {"name": "P", "valueFrom": {"configMapKeyRef": {"name": "values", "key": "VALKEY_PASSWORD"}}}),
+    ):
+        workload = objects.statefulset(spec=objects.pod_spec(objects.container(**{field: [entry]})))
+        resources = [objects.plain_labels(workload), objects.plain_labels(values)]
+        told = [one.detail for one in found("no-plain-password", Case(resources))]
+        assert told == ["VALKEY_PASSWORD holds a password in plain text"]
+
+
+def test_a_service_without_a_selector_takes_no_pods() -> None:
+    resources = [objects.statefulset(), objects.config_map("port 6379\n")]
+    for selector in ({}, None):
+        assert found("exposed-service", Case([*resources, objects.service("NodePort", selector=selector)])) == []
+
+
+@pytest.mark.parametrize(
+    "peer",
+    [{"ipBlock": {"cidr": "0.0.0.0/0"}}, {"ipBlock": {"cidr": "::/0"}}, {"namespaceSelector": {}}],
+    ids=str,
+)
+def test_everybody_may_be_called_by_many_names(peer: dict[str, Any]) -> None:
+    policy = objects.network_policy({"ports": [{"port": 16379.0}], "from": [{"podSelector": {"x": "y"}}, peer]})
+    assert len(found("network-policy", Case([objects.statefulset(), policy]))) == 1
+
+
+def test_a_deleted_claim_of_a_valkey_without_labels_is_told_of() -> None:
+    workload, *beside = raw("protected")
+    gone = [one for one in beside if one.kind == "PersistentVolumeClaim"]
+    told = found("data-kept", Case([workload], before=[workload, *gone]))
+    assert [one.resource.kind for one in told] == ["PersistentVolumeClaim"]
+
+
+SERVERS = {
+    "the project's": {"image": "valkey/valkey:9.1.2"},
+    "with modules": {"image": "mirror.example:5000/x/valkey-bundle@sha256:" + "1" * 64},
+    "a distributor's": {"image": "bitnami/valkey-cluster"},
+    "a line's own": {"image": "quay.io/sclorg/valkey-8-c10s"},
+    "by its command": {"image": "acme/cache:1", "command": ["/usr/bin/valkey-server", "/x.conf"]},
+    "behind an init": {"image": "acme/cache:1", "command": ["tini", "--"], "args": ["valkey-sentinel", "/x.conf"]},
+    "in a script": {"image": "acme/cache:1", "command": ["sh", "-c", "cp /a /b && exec valkey-server /b --port 1"]},
+    "in a longer script": {"image": "acme/cache:1", "command": ["sh", "-c", "set -e\nvalkey-server /b\n"]},
+}
+NO_SERVERS = {
+    "an exporter": {"image": "example/valkey-exporter:latest"},
+    "an operator": {"image": "example/valkey-operator:1", "args": ["--server", "valkey-server"]},
+    "a tool": {"image": "valkey-admin"},
+    "another's server": {"image": "redis:8"},
+    "a client": {
+        "image": "alpine",
+        "command": ["sh", "-c", "apk add valkey-server; until pgrep valkey-server; do :; done"],
+    },
+}
+
+
+def _unlabelled_running(fields: dict[str, Any]) -> Resource:
+    stated = {"command": None, **fields}
+    return objects.plain_labels(objects.statefulset(spec=objects.pod_spec(objects.container("main", **stated))))
+
+
+@pytest.mark.parametrize("which", SERVERS)
+def test_what_runs_the_server_is_judged(which: str) -> None:
+    assert len(found("disruption-budget", Case([_unlabelled_running(SERVERS[which])]))) == 1
+
+
+@pytest.mark.parametrize("which", NO_SERVERS)
+def test_what_is_only_called_after_it_is_not(which: str) -> None:
+    workload = _unlabelled_running(NO_SERVERS[which])
+    for rule in BY_NAME:
+        assert found(rule, Case([workload])) == [], rule
 
 
 def test_a_component_of_ours_is_ours_whatever_its_labels() -> None:

@@ -27,6 +27,7 @@ def profile(environment: str) -> dict[str, dict[str, Any]]:
 
 
 def config_of(environment: str) -> Config:
+    """The stack's config."""
     return yaml.safe_load((CHECKOUT / "stacks" / f"Pulumi.{environment}.yaml").read_text())["config"]
 
 
@@ -101,7 +102,7 @@ MISTAKES: dict[str, tuple[Callable[[Config], None], str, str, str]] = {
     "a floating tag": (_set("image", "valkey/valkey:latest"), "image-pinned", "StatefulSet", "names no digest"),
     "a tag alone": (_set("image", "valkey/valkey:9.1.2"), "image-pinned", "StatefulSet", "names no digest"),
     "an image from anywhere": (
-        _set("image", "someone.example/valkey:9.1.2@sha256:" + "0" * 64),
+        _set("image", "someone.example/valkey:9.1.2@sha256:" + "1" * 64),
         "approved-registries",
         "StatefulSet",
         "runs someone.example/valkey",

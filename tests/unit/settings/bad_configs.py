@@ -81,6 +81,31 @@ BAD: dict[str, Bad] = {
     "too many replicas": _bad({"replicas": 6}, ".replicas = 6: a shard has 0 to 5 replicas"),
     "too short a deadline": _bad({"timeoutSeconds": 1}, ".timeoutSeconds = 1: must be 10 to 86400 seconds"),
     # Layout.
+    "primaries as a list": _bad(
+        {"primaries": [1]}, ".primaries = […]: must be a mapping from shard to the ordinal of its primary, like {0: 1}"
+    ),
+    "primaries of a named shard": _bad(
+        {"primaries": {"s0": 1}}, ".primaries.s0 = 1: a shard is named by its number, counted from 0"
+    ),
+    "primaries named by their Pods": _bad(
+        {"primaries": {"0": "sessions-s0-1"}},
+        '.primaries.0 = "sessions-s0-1": a member is named by its ordinal, counted from 0',
+    ),
+    "a primary of no shard": _bad(
+        {"primaries": {"3": 0}}, ".primaries.3 = 0: there is no such shard: 3 shards are 0 to 2"
+    ),
+    "a primary beyond the replicas": _bad(
+        {"primaries": {"0": 2}}, ".primaries.0 = 2: there is no such member: the ordinals are 0 to 1"
+    ),
+    "a roll of no shard": _bad(
+        {"rollout": {"maxParallelShards": 0}}, ".rollout.maxParallelShards = 0: must be 1 to 128"
+    ),
+    "a restart for nothing": _bad(
+        {"restart": " "}, '.restart = " ": must be a text of at most 253 characters, like a date or a ticket'
+    ),
+    "a restart by yes": _bad(
+        {"restart": True}, ".restart = true: must be a text of at most 253 characters, like a date or a ticket"
+    ),
     "slots as text": _bad(
         {"slots": "0-16383"},
         '.slots = "0-16383": must be a mapping from shard to slots, like '
@@ -283,6 +308,18 @@ BAD: dict[str, Bad] = {
     # Persistence.
     "no size": _bad({"persistence": {"reclaimPolicy": "Retain"}}, ".persistence.size: is required"),
     "size that is none": _bad({"persistence": {"size": "1 Gi"}}, f'.persistence.size = "1 Gi": {QUANTITY}'),
+    "size without a unit": _bad(
+        {"persistence": {"size": "20"}}, '.persistence.size = "20": 20 bytes; did you mean 20Gi?'
+    ),
+    "size as a number without a unit": _bad(
+        {"persistence": {"size": 1}}, ".persistence.size = 1: 1 byte; did you mean 1Gi?"
+    ),
+    "size of a wrong unit": _bad(
+        {"persistence": {"size": "20k"}}, '.persistence.size = "20k": 20000 bytes; the least that is taken is 1Mi'
+    ),
+    "memory without a unit": _bad(
+        {"resources": {"requests": {"memory": "4"}}}, '.resources.requests.memory = "4": 4 bytes; did you mean 4Gi?'
+    ),
     "size as a list": _bad(
         {"persistence": {"size": ["1Gi"]}}, ".persistence.size = […]: must be an amount of bytes, like 128Mi or 1Gi"
     ),

@@ -28,6 +28,8 @@ BEYOND_A_SCHEMA = {
     "an overlap": "arithmetic on slots",
     "a shard without slots": "depends on how many shards there are",
     "slots of a shard too many": "depends on how many shards there are",
+    "a primary of no shard": "depends on how many shards there are",
+    "a primary beyond the replicas": "depends on how many replicas there are",
     "slots beyond the last": "arithmetic on slots",
     "slots backwards": "arithmetic on slots",
     "maxmemory above the limit": "arithmetic on quantities",
@@ -36,6 +38,7 @@ BEYOND_A_SCHEMA = {
     "limit that no server lives in": "arithmetic on quantities",
     "limit that no agent lives in": "arithmetic on quantities",
     "agent's request above its limit": "arithmetic on quantities",
+    "size of a wrong unit": "arithmetic on quantities",
     "Secret of the generated one's name": "depends on the instance's name",
 }
 

@@ -132,3 +132,13 @@ def test_the_project_declares_what_is_read() -> None:
         assert declared["type"] == "object"
         assert declared["description"]
         assert declared["default"] == {}
+
+
+def test_roles_are_placed_one_by_one_or_all_at_once() -> None:
+    named = read({"sessions": {"primaries": {"1": 1}, "restart": 7, "rollout": {"maxParallelShards": 2}}})
+    args = named.instances["sessions"]
+    assert args.primary_ordinals == {1: 1}
+    assert (args.restart, args.rollout.max_parallel_shards) == ("7", 2)
+    all_of_them = read({"sessions": {"preferOrdinalZero": True, "primaries": {"1": 1}}}).instances["sessions"]
+    assert all_of_them.primary_ordinals == {0: 0, 1: 1, 2: 0}
+    assert ClusterArgs().primary_ordinals == {}

@@ -1,0 +1,66 @@
+"""What a roll will do, told before it is done: which Pods in which order, and which roles move. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from valkeyctl.dataplane import Member, Spec, View
+from valkeyctl.dataplane.knowledge import Knowledge
+from valkeyctl.dataplane.plan_handover import owner_of
+from valkeyctl.dataplane.shards import decide_shards
+from valkeyctl.dataplane.steps import HandOver
+from valkeyctl.kube.pods import PodFacts
+from valkeyctl.lifecycle.rolling import PodState
+
+_MOST_LINES = 8
+
+
+def states(facts: Sequence[PodFacts], *, all_outdated: bool = False) -> Mapping[Member, PodState]:
+    """What a roll goes by, of the facts of Pods. `all_outdated`: as it will be when the template has changed."""
+    return {
+        fact.member: PodState(
+            fact.member,
+            exists=fact.phase != "Absent",
+            outdated=fact.outdated or (all_outdated and fact.phase != "Absent"),
+            runs=fact.server_runs,
+            terminating=fact.terminating,
+        )
+        for fact in facts
+    }
+
+
+def forecast(spec: Spec, view: View, pods: Mapping[Member, PodState]) -> tuple[str, ...]:
+    """A line for each shard with Pods to replace, in the order in which a roll gets to them, and for each role that
+    moves to where it is declared in the end.
+    """
+    k = Knowledge(spec, view)
+    lines: list[str] = []
+    idle = [str(m) for m, pod in pods.items() if pod.outdated and not pod.runs]
+    if idle:
+        lines.append(f"replace at once the Pods that don't run: {', '.join(idle)}")
+    for shard in decide_shards(k):
+        outdated = [m for m, pod in pods.items() if m.shard == shard.index and pod.outdated and pod.runs]
+        if outdated:
+            owner = owner_of(k, shard)
+            lines.append(f"replace Pods of shard {shard.index}: {_order(spec, outdated, owner and owner.member)}")
+    lines += [] if lines else _moves(spec, k)
+    told = lines[:_MOST_LINES]
+    return (*told, *([f"and {len(lines) - len(told)} more of the kind"] if len(lines) > len(told) else []))
+
+
+def _moves(spec: Spec, k: Knowledge) -> Iterator[str]:
+    """The roles that are elsewhere than declared. After a roll they are placed anew, from wherever it left them."""
+    for shard in decide_shards(k):
+        owner, ordinal = owner_of(k, shard), spec.primaries.get(shard.index)
+        if owner is not None and ordinal is not None and owner.member.ordinal != ordinal:
+            yield HandOver(Member(shard.index, ordinal), owner.member).describe()
+
+
+def _order(spec: Spec, outdated: Sequence[Member], primary: Member | None) -> str:
+    replicas = sorted((member for member in outdated if member != primary), reverse=True)
+    parts = [str(member) for member in replicas]
+    if primary in outdated:
+        others = [member for member in spec.shard_members(primary.shard) if member != primary] if primary else []
+        parts += [f"the role moves from {primary}"] if others else []
+        parts.append(str(primary))
+    return ", then ".join(parts)
