@@ -120,6 +120,12 @@ def _end(
             *(node.member for node in strays),
         )
         return None
+    unaware = next((node for node in openers if node is not owner and slot in node.slots), None)
+    if unaware is not None:
+        # It has given the slot away and doesn't know yet that it is taken. Open, it sends whoever writes to the new
+        # owner; closed, it would take the write, and lose it.
+        found.symptom(unaware.member, f"it hears that {owner.member} owns slot {slot}")
+        return None
     ends = {_where_to_close(k.view.member_of_id, node) for node in openers}
     if slot in owner.migrating:
         ends = {owner.member}
