@@ -146,7 +146,7 @@ def _commands(step: Action, endpoints: Mapping[Member, Endpoint]) -> list[Comman
             return [("CLUSTER", "FORGET", node_id)]
         case steps.CloseSlot(slot=slot):
             return [("CLUSTER", "SETSLOT", slot, "STABLE")]
-        case steps.Leave():
+        case steps.Leave() | steps.StartAnew():
             return [("CLUSTER", "RESET", "HARD")]
         case steps.MigrateSlots() | steps.MoveKeys():
             raise AssertionError("slots are moved between two members, not by commands to one")

@@ -14,7 +14,7 @@ from valkeyctl.dataplane.model import Directory, Endpoint, Member, Spec
 from valkeyctl.dataplane.observe import MAX_PARALLEL, TIMEOUT_S, observe_over
 from valkeyctl.dataplane.plan import Blocked, Done, Plan, Steps, plan
 from valkeyctl.dataplane.progress import MoveClock, Progress, Teller
-from valkeyctl.dataplane.steps import Action, MigrateSlots, MoveKeys, Step, counted, describe_all
+from valkeyctl.dataplane.steps import Action, MigrateSlots, MoveKeys, StartAnew, Step, counted, describe_all
 from valkeyctl.dataplane.translate import where
 from valkeyctl.dataplane.view import Absent, Job, JobState, Outcome, Unreachable, View, Why
 
@@ -74,6 +74,7 @@ class _Run:
     endpoints_at: float = float("-inf")
     missing_since: dict[Member, float] = field(default_factory=dict[Member, float])
     taken_at: dict[Step, float] = field(default_factory=dict[Step, float])
+    called_for_since: dict[Step, float] = field(default_factory=dict[Step, float])
     failures: dict[Step, int] = field(default_factory=dict[Step, int])
     hopeless: dict[Step, errors.ValkeyctlError] = field(default_factory=dict[Step, errors.ValkeyctlError])
     silent: dict[Member, tuple[Unreachable, float]] = field(default_factory=dict[Member, tuple[Unreachable, float]])
@@ -134,6 +135,8 @@ class _Run:
 
     def _take(self, what: Steps, view: View) -> None:
         now = time.monotonic()
+        unsure = [step for step in what.actions if isinstance(step, StartAnew)]
+        self.called_for_since = {step: self.called_for_since.get(step, now) for step in unsure}
         due = [step for step in what.actions if self._is_due(step, now)]
         self.may_go_on()
         failed = apply_all(self.links, due, self.endpoints)
@@ -178,6 +181,8 @@ class _Run:
 
     def _is_due(self, step: Action, now: float) -> bool:
         if step in self.hopeless:
+            return False
+        if isinstance(step, StartAnew) and now - self.called_for_since[step] < step.sure_in_s:
             return False
         rest_s = max(step.settles_in_s, 0.25 * self.failures.get(step, 0))
         return now - self.taken_at.get(step, float("-inf")) >= rest_s

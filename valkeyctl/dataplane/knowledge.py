@@ -9,7 +9,7 @@ from functools import cached_property
 from valkeyctl.dataplane.ghosts import Ghost, Kind, find_ghosts
 from valkeyctl.dataplane.model import Member, Spec
 from valkeyctl.dataplane.slots import EMPTY, Layout, SlotSet, planned_layout, slots_moved, union
-from valkeyctl.dataplane.view import NodeView, Role, View
+from valkeyctl.dataplane.view import JobState, NodeView, Role, View
 
 PATIENCE_S = 10.0
 """How long a member that nobody knows is waited for before the others go on without it."""
@@ -100,8 +100,29 @@ class Knowledge:
 
     @cached_property
     def free(self) -> SlotSet:
-        """Slots that nobody owns, nor is remembered to have owned."""
-        return SlotSet.all() - union(self.owned.values()) - union(self.lost.values())
+        """Slots that nobody owns, nor is remembered to have owned, nor is about to."""
+        known = union(self.owned.values()) | union(self.lost.values()) | union(self.landing.values())
+        return SlotSet.all() - known
+
+    @cached_property
+    def landing(self) -> Mapping[Member, SlotSet]:
+        """Slots that nobody claims because they changed hands while everybody was asked, by who takes them.
+
+        The taker was asked a moment before, and the giver a moment after: the one doesn't claim them yet, and the other
+        not any more. Taken for free, they would be dropped and given away while the taker serves them.
+        """
+        claimed = union(node.slots for node in self.view.nodes.values() if node.role is Role.PRIMARY)
+        landing: dict[Member, SlotSet] = {}
+        for node in self.view.nodes.values():
+            for job in node.jobs:
+                if job.state is JobState.FAILED:
+                    continue
+                giver_id, taker_id = (node.node_id, job.other_id) if job.gives else (job.other_id, node.node_id)
+                taker = self.view.member_of_id.get(taker_id)
+                believed = self.view.nodes[taker].peers.get(giver_id) if taker is not None else None
+                if taker is not None and believed is not None and (slots := (job.slots & believed.slots) - claimed):
+                    landing[taker] = landing.get(taker, EMPTY) | slots
+        return landing
 
     @cached_property
     def shard_of_ghost(self) -> Mapping[str, int]:
@@ -121,6 +142,8 @@ class Knowledge:
             held[self.shard_of_ghost[node_id]] |= slots
         for shard, slots in enumerate(self._believed):
             held[shard] |= slots
+        for member, slots in self.landing.items():
+            held[member.shard] |= slots
         for member, node in self.view.nodes.items():
             for job in node.running_jobs:
                 to = self.view.member_of_id.get(job.other_id)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from valkeyctl.dataplane.findings import Findings
 from valkeyctl.dataplane.knowledge import Knowledge
 from valkeyctl.dataplane.model import Member, Spec
+from valkeyctl.dataplane.plan_anew import start_anew
 from valkeyctl.dataplane.plan_forget import forget_the_gone
 from valkeyctl.dataplane.plan_guard import refuse_foreign
 from valkeyctl.dataplane.plan_handover import hand_over
@@ -83,6 +84,7 @@ def plan(spec: Spec, view: View) -> Plan:
     await_members(k, found)
     settle_claims(k, shards, found)
     assign_slots(k, shards, found)
+    start_anew(k, found)
     introduce_members(k, shards, found)
     attach_replicas(k, shards, found)
     forget_the_gone(k, shards, found)

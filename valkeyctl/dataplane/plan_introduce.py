@@ -10,7 +10,7 @@ from valkeyctl.dataplane.findings import Findings
 from valkeyctl.dataplane.knowledge import Knowledge
 from valkeyctl.dataplane.model import Member
 from valkeyctl.dataplane.shards import Shard
-from valkeyctl.dataplane.steps import Introduce, Remind, SetEpoch
+from valkeyctl.dataplane.steps import Introduce, Remind, SetEpoch, StartAnew
 from valkeyctl.dataplane.view import NodeView, Role
 
 MOST_AT_ONCE = 40
@@ -25,7 +25,8 @@ def introduce_members(k: Knowledge, shards: Sequence[Shard], found: Findings) ->
     whose entry is stale, because one came back under a new address, are introduced again in the same way; the servers
     recognise one another by id and correct the address (report C1).
     """
-    nodes = list(k.nodes.values())
+    anew = {step.member for step in found.steps if isinstance(step, StartAnew)}
+    nodes = [node for member, node in k.nodes.items() if member not in anew]
     # An epoch can be set only on a node that knows nobody, so that comes first; and what two strangers both claim has
     # to be settled before they meet, or the server settles it by deleting one side's keys.
     postponed = bool(k.disputes) or any(isinstance(step, SetEpoch) for step in found.steps)
@@ -94,6 +95,11 @@ def _goes_first(one: Member, other: Member, primaries: Set[Member]) -> bool:
     without slots call on primaries.
     """
     return (one in primaries, one) < (other in primaries, other)
+
+
+def expects(node: NodeView, other: NodeView) -> bool:
+    """Whether `node` is being introduced to `other`."""
+    return _place(other) in _under_way(node)
 
 
 def knows(node: NodeView, other: NodeView) -> bool:

@@ -240,6 +240,23 @@ class Leave:
         return f"{self.member}: leave the cluster"
 
 
+@dataclass(frozen=True)
+class StartAnew:
+    """Give an empty member, which some others have forgotten, a new id.
+
+    `sure_in_s`: for how long this has to be called for before it is done. While members are introduced, one of two
+    knows the other a moment sooner.
+    """
+
+    member: Member
+    settles_in_s: ClassVar[float] = 1.0
+    sure_in_s: ClassVar[float] = 0.4
+
+    def describe(self) -> str:
+        """One line for a person."""
+        return f"{self.member}: start anew, as it was forgotten by some"
+
+
 def counted(slots: SlotSet) -> str:
     """Slots for people: how many, and which where that is short."""
     word = "slot" if len(slots) == 1 else "slots"
@@ -288,6 +305,7 @@ Action = (
     | MigrateSlots
     | MoveKeys
     | Leave
+    | StartAnew
     | SetNodeTimeout
 )
 Step = Action | Wait
@@ -308,6 +326,7 @@ _TOGETHER: dict[type[Action], str] = {
     MigrateSlots: "move slots from",
     MoveKeys: "move slots from",
     Leave: "make leave the cluster",
+    StartAnew: "start anew, as some have forgotten them,",
     SetNodeTimeout: "set the node timeouts of",
 }
 _MOST_LINES = 4

@@ -217,6 +217,9 @@ class World:
                 knowing = [n for n in self._alive() if node.node_id in n.known and n.member not in self.spec.leaving]
                 _ensure(not knowing, "who leaves is forgotten before")
                 self.fresh(node.member)
+            case steps.StartAnew():
+                _ensure(not node.slots and not node.data, "only an empty node starts anew")
+                self.fresh(node.member)
             case steps.SetNodeTimeout():
                 raise Unsafe(f"nothing here calls for {step.describe()}")
 
