@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from valkeyctl.dataplane.findings import Findings
 from valkeyctl.dataplane.knowledge import Knowledge
 from valkeyctl.dataplane.model import Member
-from valkeyctl.dataplane.plan_introduce import expects, knows
+from valkeyctl.dataplane.plan_introduce import expects, has_address
 from valkeyctl.dataplane.steps import StartAnew
 from valkeyctl.dataplane.view import NodeView, Role
 
@@ -24,7 +24,7 @@ def start_anew(k: Knowledge, found: Findings) -> None:
 
 
 def forgotten(k: Knowledge) -> frozenset[Member]:
-    """The empty primaries with a standing link to somebody who doesn't know them, nor is about to."""
+    """The empty primaries that know somebody who doesn't know them, nor is about to."""
     return frozenset(_forgotten(k))
 
 
@@ -35,8 +35,13 @@ def _forgotten(k: Knowledge) -> Iterator[Member]:
         if any(peer.slots for other in k.nodes.values() if (peer := other.peers.get(node.node_id))):
             continue
         others = (other for other in k.nodes.values() if other is not node)
-        if any(knows(node, other) and node.node_id not in other.peers and not expects(other, node) for other in others):
+        if any(_knows_alone(node, other) for other in others):
             yield member
+
+
+def _knows_alone(node: NodeView, other: NodeView) -> bool:
+    # Its link may have ended with the other's knowledge of it.
+    return has_address(node, other) and node.node_id not in other.peers and not expects(other, node)
 
 
 def _is_empty(node: NodeView) -> bool:

@@ -43,10 +43,10 @@ def introduce_members(k: Knowledge, shards: Sequence[Shard], found: Findings) ->
         fresh = [
             other
             for other in unknown
-            if not _has_address(node, other)
+            if not has_address(node, other)
             and _place(other) not in under_way[node.member]
             and _place(node) not in under_way[other.member]
-            and (_has_address(other, node) or _goes_first(node.member, other.member, primaries))
+            and (has_address(other, node) or _goes_first(node.member, other.member, primaries))
         ]
         if not postponed:
             for other in fresh[:MOST_AT_ONCE]:
@@ -107,10 +107,10 @@ def knows(node: NodeView, other: NodeView) -> bool:
     peer = node.peers.get(other.node_id)
     if peer is None or not peer.linked or peer.failed or peer.suspect:
         return False
-    return _has_address(node, other)
+    return has_address(node, other)
 
 
-def _has_address(node: NodeView, other: NodeView) -> bool:
+def has_address(node: NodeView, other: NodeView) -> bool:
     """Whether `node` knows `other` at the address that it has now, linked or not."""
     peer = node.peers.get(other.node_id)
     if peer is None or peer.handshake:
