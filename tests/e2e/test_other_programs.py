@@ -38,11 +38,12 @@ CLUSTER: dict[str, Any] = {
     "shards": 1,
     "allow_few_shards": True,
     "replicas": 1,
+    "version": "8.1",
     "resources": {"requests": {"cpu": "10m", "memory": "32Mi"}, "limits": {"memory": "64Mi"}},
 }
 CHANGES: dict[str, dict[str, Any]] = {
     "one more replica": {"replicas": 2},
-    "another version": {"version": "8.1"},
+    "a newer version": {"version": "9.1"},
     "a setting of the server": {"config": {"maxmemory-policy": "allkeys-lru"}},
     "a longer deadline": {"timeout_s": 900},
 }
