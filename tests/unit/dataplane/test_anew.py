@@ -1,0 +1,60 @@
+"""Members that some have forgotten don't come back under the same id; slots that change hands aren't free."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.unit.dataplane.test_moves import formed, target
+from tests.unit.dataplane.test_properties import finish
+from tests.unit.dataplane.world import World
+from valkeyctl.dataplane import Done, Member, Spec, Steps, plan, planned_layout
+from valkeyctl.dataplane.steps import AssignSlots, DropSlots, Forget, Introduce, MigrateSlots, StartAnew
+from valkeyctl.dataplane.view import View
+
+FOUR = Spec("t", 4, 0, planned_layout(4, None), formed=True)
+LEAVING = Member(3, 0)
+
+
+def forgotten_by_one() -> World:
+    """A scale in that was stopped after the first of the others has forgotten who leaves."""
+    world = formed(FOUR)
+    world.become(target(3, 0, FOUR.layout))
+    while True:
+        what = plan(world.spec, world.view())
+        assert isinstance(what, Steps)
+        for step in what.actions:
+            world.take(step)
+            if isinstance(step, Forget):
+                return world
+        world.settle()
+
+
+def test_a_reverted_scale_in_begins_with_a_new_id() -> None:
+    world = forgotten_by_one()
+    before = world.at(LEAVING).node_id
+    world.become(FOUR)
+    what = plan(world.spec, world.view())
+    assert isinstance(what, Steps)
+    assert StartAnew(LEAVING) in what.actions
+    assert not [step for step in what.actions if isinstance(step, Introduce) and LEAVING in (step.member, step.to)]
+    assert finish(world) == Done()
+    assert world.at(LEAVING).node_id != before
+    world.check_served()
+
+
+def test_slots_that_change_hands_while_all_are_asked_are_nobody_elses() -> None:
+    world = formed(FOUR)
+    world.become(target(3, 0, FOUR.layout))
+    what = plan(world.spec, world.view())
+    assert isinstance(what, Steps)
+    moves = [step for step in what.actions if isinstance(step, MigrateSlots)]
+    for step in moves:
+        world.take(step)
+    early = world.view()
+    world.settle()
+    late = world.view()
+    taker = moves[0].to
+    torn = View({**late.outcomes, taker: replace(early.nodes[taker])})
+    what = plan(world.spec, torn)
+    assert isinstance(what, Steps)
+    assert not [step for step in what.actions if isinstance(step, AssignSlots | DropSlots)]
