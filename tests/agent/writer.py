@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from types import TracebackType
 
 import valkey
 
 from tests.agent.pods import Pods
 from tests.dataplane import scenes
+from tests.dataplane.background import Background
 from valkeyctl.dataplane import Member
 
 PAUSE_S = 0.005
 
 
-class Writer:
+class Writer(Background):
     """Writes to whichever member of a shard takes it, each write waited for by WAIT 1. A context manager.
 
     `acked` are the keys that a replica had too; `gap_s` is the longest time between two writes that were acknowledged.
     """
 
     def __init__(self, pods: Pods, shard: int) -> None:
+        super().__init__()
         self._pods = pods
         self._members = [member for member in pods.spec.members if member.shard == shard]
         self._slots = pods.spec.layout[shard]
-        self._ending = threading.Event()
-        self._thread = threading.Thread(target=self._run)
         self.acked: dict[str, str] = {}
         self.gap_s = 0.0
 
@@ -35,16 +33,6 @@ class Writer:
         with self._pods.client(member) as client:
             client.readonly()
             return [key for key, value in self.acked.items() if client.get(key) != value]
-
-    def __enter__(self) -> Writer:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._ending.set()
-        self._thread.join()
 
     def _run(self) -> None:
         # Other keys than those that a test writes by itself.

@@ -4,28 +4,27 @@ from __future__ import annotations
 
 import threading
 import time
-from types import TracebackType
 from typing import Self
 
 import valkey
 
 from tests.dataplane import scenes
+from tests.dataplane.background import Background
 from tests.dataplane.servers import Fleet
 
 PAUSE_S = 0.002
 
 
-class Writer:
+class Writer(Background):
     """Writes as applications do, following the slots wherever they go. A context manager.
 
     `acknowledged` are the keys whose writes a primary answered for, with their values.
     """
 
     def __init__(self, fleet: Fleet) -> None:
+        super().__init__()
         self._fleet = fleet
-        self._ending = threading.Event()
         self._begun = threading.Event()
-        self._thread = threading.Thread(target=self._run)
         self.acknowledged: dict[str, str] = {}
 
     def lost(self) -> list[str]:
@@ -34,15 +33,9 @@ class Writer:
         return [key for key, value in self.acknowledged.items() if found[key] != value]
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        super().__enter__()
         assert self._begun.wait(20), "the first write was never acknowledged"
         return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._ending.set()
-        self._thread.join()
 
     def _run(self) -> None:
         number = 0

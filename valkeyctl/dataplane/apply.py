@@ -11,7 +11,6 @@ from valkeyctl.dataplane.links import Links
 from valkeyctl.dataplane.model import Endpoint, Member
 from valkeyctl.dataplane.moving import Move, carry_out_moves
 from valkeyctl.dataplane.session import Command, Session
-from valkeyctl.dataplane.slots import SlotSet
 from valkeyctl.dataplane.steps import Action, Step
 from valkeyctl.dataplane.translate import where
 
@@ -129,10 +128,10 @@ def _commands(step: Action, endpoints: Mapping[Member, Endpoint]) -> list[Comman
         case steps.SetEpoch(epoch=epoch):
             return [("CLUSTER", "SET-CONFIG-EPOCH", epoch)]
         case steps.AssignSlots(slots=slots, raise_epoch=raise_epoch):
-            assign: Command = ("CLUSTER", "ADDSLOTSRANGE", *_bounds(slots))
+            assign: Command = ("CLUSTER", "ADDSLOTSRANGE", *slots.bounds)
             return [assign, ("CLUSTER", "BUMPEPOCH")] if raise_epoch else [assign]
         case steps.DropSlots(slots=slots):
-            return [("CLUSTER", "DELSLOTSRANGE", *_bounds(slots))]
+            return [("CLUSTER", "DELSLOTSRANGE", *slots.bounds)]
         # To a node that knows the caller, the same packet is as good as a ping: it carries the caller's slots.
         case steps.Introduce(to=to) | steps.Remind(to=to):
             return [("CLUSTER", "MEET", endpoints[to].address, endpoints[to].port, endpoints[to].bus_port)]
@@ -158,10 +157,6 @@ def _touched(step: Action) -> tuple[Member, ...]:
     if isinstance(step, steps.Introduce | steps.Remind | steps.MigrateSlots | steps.MoveKeys):
         return (step.member, step.to)
     return (step.member,)
-
-
-def _bounds(slots: SlotSet) -> list[int]:
-    return [bound for span in slots.ranges for bound in span]
 
 
 def _took_effect(step: Action, reply: errors.ValkeyctlError) -> bool:

@@ -14,7 +14,7 @@ from valkeyctl.dataplane.model import Directory, Endpoint, Member, Spec
 from valkeyctl.dataplane.observe import MAX_PARALLEL, TIMEOUT_S, observe_over
 from valkeyctl.dataplane.plan import Blocked, Done, Plan, Steps, plan
 from valkeyctl.dataplane.progress import MoveClock, Progress, Teller
-from valkeyctl.dataplane.steps import Action, MigrateSlots, MoveKeys, StartAnew, Step, counted, describe_all
+from valkeyctl.dataplane.steps import Action, MigrateSlots, MoveKeys, Step, counted, describe_all
 from valkeyctl.dataplane.translate import where
 from valkeyctl.dataplane.view import Absent, Job, JobState, Outcome, Unreachable, View, Why
 
@@ -135,8 +135,7 @@ class _Run:
 
     def _take(self, what: Steps, view: View) -> None:
         now = time.monotonic()
-        unsure = [step for step in what.actions if isinstance(step, StartAnew)]
-        self.called_for_since = {step: self.called_for_since.get(step, now) for step in unsure}
+        self.called_for_since = {step: self.called_for_since.get(step, now) for step in what.actions}
         due = [step for step in what.actions if self._is_due(step, now)]
         self.may_go_on()
         failed = apply_all(self.links, due, self.endpoints)
@@ -168,13 +167,10 @@ class _Run:
         known, self.jobs_known = self.jobs_known, set(ended)
         if known is None:
             return
-        for name, (node, job) in ended.items():
-            if name in known:
-                continue
+        for node, job in (ended[name] for name in ended if name not in known):
+            begun_by = (node.member, job.other_id, job.slots)
             for step in self.taken_at:
-                if isinstance(step, MigrateSlots) and (step.member, step.to_id) == (node.member, job.other_id):
-                    if step.slots != job.slots:
-                        continue
+                if isinstance(step, MigrateSlots) and (step.member, step.to_id, step.slots) == begun_by:
                     error = errors.ErrorReply(_told_of(job, view), where=where(node.endpoint))
                     self.teller.say(f"{step.describe()}: {error}", ())
                     self._count_failure(step, error)
@@ -182,7 +178,7 @@ class _Run:
     def _is_due(self, step: Action, now: float) -> bool:
         if step in self.hopeless:
             return False
-        if isinstance(step, StartAnew) and now - self.called_for_since[step] < step.sure_in_s:
+        if now - self.called_for_since[step] < step.sure_in_s:
             return False
         rest_s = max(step.settles_in_s, 0.25 * self.failures.get(step, 0))
         return now - self.taken_at.get(step, float("-inf")) >= rest_s

@@ -94,7 +94,7 @@ class _Work:
         self._each(
             self.links,
             self._by(moves, lambda move: move.member),
-            lambda move: [("CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", *_bounds(move.slots), "NODE", move.to_id)],
+            lambda move: [("CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", *move.slots.bounds, "NODE", move.to_id)],
         )
 
     def open(self, moves: Sequence[MoveKeys]) -> None:
@@ -291,7 +291,3 @@ class _Sender:
             if isinstance(reply, errors.ValkeyctlError):
                 raise reply
         return replies
-
-
-def _bounds(slots: SlotSet) -> list[int]:
-    return [bound for span in slots.ranges for bound in span]

@@ -73,6 +73,11 @@ class SlotSet:
             base += gap + run
         return tuple(found)
 
+    @property
+    def bounds(self) -> tuple[int, ...]:
+        """First and last slot of each range in turn, as the servers' commands take them."""
+        return tuple(bound for span in self.ranges for bound in span)
+
     def lowest(self, count: int) -> SlotSet:
         """The `count` lowest slots of the set (all of it when it has no more)."""
         taken, left = 0, count

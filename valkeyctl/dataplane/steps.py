@@ -1,8 +1,4 @@
-"""The steps of a plan: frozen records that say what to do at which member, and describe themselves.
-
-`member` is where a step is carried out. `settles_in_s` is how long its effect may take to show: a converge doesn't
-repeat the very same step before that.
-"""
+"""The steps of a plan: frozen records that say what to do at which member, and describe themselves."""
 
 from __future__ import annotations
 
@@ -15,12 +11,23 @@ from valkeyctl.dataplane.slots import EMPTY, SlotSet
 
 
 @dataclass(frozen=True)
-class SetEpoch:
-    """Give a node that knows no other its config epoch, so that no two primaries ever have to sort out equal ones."""
+class AtMember:
+    """What all steps have in common.
+
+    `member` is where a step is carried out. `settles_in_s` is how long its effect may take to show: a converge doesn't
+    repeat the very same step before that. `sure_in_s` is for how long it has to be called for before it is carried out.
+    """
 
     member: Member
-    epoch: int
     settles_in_s: ClassVar[float] = 0.0
+    sure_in_s: ClassVar[float] = 0.0
+
+
+@dataclass(frozen=True)
+class SetEpoch(AtMember):
+    """Give a node that knows no other its config epoch, so that no two primaries ever have to sort out equal ones."""
+
+    epoch: int
 
     def describe(self) -> str:
         """One line for a person."""
@@ -28,18 +35,16 @@ class SetEpoch:
 
 
 @dataclass(frozen=True)
-class AssignSlots:
+class AssignSlots(AtMember):
     """Give slots that nobody owns to a primary.
 
     `raise_epoch` makes its claim the newest of all, so that it outweighs what is remembered of a lost owner. `lost`
     says that their former owner is gone with its data.
     """
 
-    member: Member
     slots: SlotSet
     raise_epoch: bool = False
     lost: bool = False
-    settles_in_s: ClassVar[float] = 0.0
 
     def describe(self) -> str:
         """One line for a person."""
@@ -47,12 +52,10 @@ class AssignSlots:
 
 
 @dataclass(frozen=True)
-class DropSlots:
+class DropSlots(AtMember):
     """Take slots from a node that holds no key, because another node owns them or is to own them."""
 
-    member: Member
     slots: SlotSet
-    settles_in_s: ClassVar[float] = 0.0
 
     def describe(self) -> str:
         """One line for a person."""
@@ -60,10 +63,9 @@ class DropSlots:
 
 
 @dataclass(frozen=True)
-class Introduce:
+class Introduce(AtMember):
     """Make two members known to each other, at the address that `to` has now."""
 
-    member: Member
     to: Member
     settles_in_s: ClassVar[float] = 1.0
 
@@ -73,10 +75,9 @@ class Introduce:
 
 
 @dataclass(frozen=True)
-class Remind:
+class Remind(AtMember):
     """Have a primary tell its slots at once to a member that knows it already."""
 
-    member: Member
     to: Member
     settles_in_s: ClassVar[float] = 1.0
 
@@ -86,13 +87,11 @@ class Remind:
 
 
 @dataclass(frozen=True)
-class Replicate:
+class Replicate(AtMember):
     """Make a member a replica of its shard's primary."""
 
-    member: Member
     primary: Member
     primary_id: str
-    settles_in_s: ClassVar[float] = 0.0
 
     def describe(self) -> str:
         """One line for a person."""
@@ -100,10 +99,9 @@ class Replicate:
 
 
 @dataclass(frozen=True)
-class Detach:
+class Detach(AtMember):
     """Make a replica, whose primary lives elsewhere and keeps the data, an empty primary."""
 
-    member: Member
     settles_in_s: ClassVar[float] = 1.0
 
     def describe(self) -> str:
@@ -112,10 +110,9 @@ class Detach:
 
 
 @dataclass(frozen=True)
-class Promote:
+class Promote(AtMember):
     """Have the primaries elect a replica whose primary is gone for good, where the replica would not ask for it."""
 
-    member: Member
     settles_in_s: ClassVar[float] = 6.0
 
     def describe(self) -> str:
@@ -124,14 +121,13 @@ class Promote:
 
 
 @dataclass(frozen=True)
-class TakeOver:
+class TakeOver(AtMember):
     """Have a replica take the slots of its lost primary without an election, which no majority is there to hold.
 
     What the lost primary took and this copy has not is lost, and if that primary lives on out of sight, it serves the
     same slots until it hears of the newer claim. So it is done only as a person declared, and said loudly.
     """
 
-    member: Member
     settles_in_s: ClassVar[float] = 3.0
 
     def describe(self) -> str:
@@ -143,14 +139,13 @@ class TakeOver:
 
 
 @dataclass(frozen=True)
-class HandOver:
+class HandOver(AtMember):
     """Have a replica in sync take over from its primary, with that one's help.
 
     The primary stops taking writes until the replica has all of them, so that nothing acknowledged is lost. The server
     gives up by itself after 5 s.
     """
 
-    member: Member
     primary: Member
     settles_in_s: ClassVar[float] = 6.0
 
@@ -160,13 +155,11 @@ class HandOver:
 
 
 @dataclass(frozen=True)
-class Forget:
+class Forget(AtMember):
     """Remove a node that exists no more from a member's table. `who` names it for people."""
 
-    member: Member
     node_id: str
     who: str
-    settles_in_s: ClassVar[float] = 0.0
 
     def describe(self) -> str:
         """One line for a person."""
@@ -174,12 +167,10 @@ class Forget:
 
 
 @dataclass(frozen=True)
-class CloseSlot:
+class CloseSlot(AtMember):
     """Return an open slot to stable, where no key has moved."""
 
-    member: Member
     slot: int
-    settles_in_s: ClassVar[float] = 0.0
 
     def describe(self) -> str:
         """One line for a person."""
@@ -187,18 +178,16 @@ class CloseSlot:
 
 
 @dataclass(frozen=True)
-class MigrateSlots:
+class MigrateSlots(AtMember):
     """Have a primary give slots to another by itself, while both serve; it tells later how that ended.
 
     `first`: the other owned no slots so far, and gets the functions first.
     """
 
-    member: Member
     to: Member
     to_id: str
     slots: SlotSet
     first: bool = False
-    settles_in_s: ClassVar[float] = 0.0
 
     def describe(self) -> str:
         """One line for a person."""
@@ -206,14 +195,13 @@ class MigrateSlots:
 
 
 @dataclass(frozen=True)
-class MoveKeys:
+class MoveKeys(AtMember):
     """Open slots between two primaries, send their keys, and give them over; as far as it gets in a moment.
 
     What isn't done then stays open, which serves clients that follow redirections, and is gone on with. `begun` are
     those of the slots that are open already. `first` as for MigrateSlots, `pipeline` as for Migration.
     """
 
-    member: Member
     member_id: str
     to: Member
     to_id: str
@@ -221,7 +209,6 @@ class MoveKeys:
     begun: SlotSet = EMPTY
     first: bool = False
     pipeline: int = 1000
-    settles_in_s: ClassVar[float] = 0.0
 
     def describe(self) -> str:
         """One line for a person."""
@@ -229,10 +216,9 @@ class MoveKeys:
 
 
 @dataclass(frozen=True)
-class Leave:
+class Leave(AtMember):
     """Make an empty member that nobody knows any more a node that knows nobody either, with a new id."""
 
-    member: Member
     settles_in_s: ClassVar[float] = 1.0
 
     def describe(self) -> str:
@@ -241,14 +227,12 @@ class Leave:
 
 
 @dataclass(frozen=True)
-class StartAnew:
+class StartAnew(AtMember):
     """Give an empty member, which some others have forgotten, a new id.
 
-    `sure_in_s`: for how long this has to be called for before it is done. While members are introduced, one of two
-    knows the other a moment sooner.
+    Not at once: while members are introduced, one of two knows the other a moment sooner.
     """
 
-    member: Member
     settles_in_s: ClassVar[float] = 1.0
     sure_in_s: ClassVar[float] = 0.4
 
@@ -264,12 +248,10 @@ def counted(slots: SlotSet) -> str:
 
 
 @dataclass(frozen=True)
-class SetNodeTimeout:
+class SetNodeTimeout(AtMember):
     """Set the live `cluster-node-timeout`: short while an empty node waits to serve its first slots, or as declared."""
 
-    member: Member
     timeout_ms: int
-    settles_in_s: ClassVar[float] = 0.0
 
     def describe(self) -> str:
         """One line for a person."""
@@ -277,12 +259,10 @@ class SetNodeTimeout:
 
 
 @dataclass(frozen=True)
-class Wait:
+class Wait(AtMember):
     """Nothing to do but to look again: the servers, or Kubernetes, are at it themselves."""
 
-    member: Member
     what: str
-    settles_in_s: ClassVar[float] = 0.0
 
     def describe(self) -> str:
         """One line for a person."""

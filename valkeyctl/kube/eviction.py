@@ -30,8 +30,8 @@ def evict(api: Api, namespace: str, pod: str, *, uid: str) -> str:
     return ""
 
 
-def delete_idle(api: Api, namespace: str, pod: str, *, uid: str) -> None:
-    """Deletes this very Pod, whose server doesn't run: no budget protects what serves nothing. Idempotent."""
+def delete_now(api: Api, namespace: str, pod: str, *, uid: str) -> None:
+    """Deletes this very Pod and asks no budget: its server doesn't run, or a plan has weighed it. Idempotent."""
     try:
         api.delete(path_of("v1", "pods", namespace, pod), uid=uid)
     except ApiConflict:

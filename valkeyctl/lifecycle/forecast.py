@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from valkeyctl.dataplane import Member, Spec, View
 from valkeyctl.dataplane.knowledge import Knowledge
 from valkeyctl.dataplane.plan_handover import owner_of
-from valkeyctl.dataplane.shards import decide_shards
+from valkeyctl.dataplane.shards import Shard, decide_shards
 from valkeyctl.dataplane.steps import HandOver
 from valkeyctl.kube.pods import PodFacts
 from valkeyctl.lifecycle.rolling import PodState
@@ -38,19 +38,20 @@ def forecast(spec: Spec, view: View, pods: Mapping[Member, PodState]) -> tuple[s
     idle = [str(m) for m, pod in pods.items() if pod.outdated and not pod.runs]
     if idle:
         lines.append(f"replace at once the Pods that don't run: {', '.join(idle)}")
-    for shard in decide_shards(k):
+    shards = decide_shards(k)
+    for shard in shards:
         outdated = [m for m, pod in pods.items() if m.shard == shard.index and pod.outdated and pod.runs]
         if outdated:
             owner = owner_of(k, shard)
             lines.append(f"replace Pods of shard {shard.index}: {_order(spec, outdated, owner and owner.member)}")
-    lines += [] if lines else _moves(spec, k)
+    lines += [] if lines else _moves(spec, k, shards)
     told = lines[:_MOST_LINES]
     return (*told, *([f"and {len(lines) - len(told)} more of the kind"] if len(lines) > len(told) else []))
 
 
-def _moves(spec: Spec, k: Knowledge) -> Iterator[str]:
+def _moves(spec: Spec, k: Knowledge, shards: Sequence[Shard]) -> Iterator[str]:
     """The roles that are elsewhere than declared. After a roll they are placed anew, from wherever it left them."""
-    for shard in decide_shards(k):
+    for shard in shards:
         owner, ordinal = owner_of(k, shard), spec.primaries.get(shard.index)
         if owner is not None and ordinal is not None and owner.member.ordinal != ordinal:
             yield HandOver(Member(shard.index, ordinal), owner.member).describe()

@@ -10,12 +10,11 @@ from valkeyctl.dataplane import Progress, converge
 from valkeyctl.dataplane.errors import Blocked, DeadlineExceeded, ValkeyctlError
 from valkeyctl.dataplane.plan_roles import leaving_primaries, plan_retreat
 from valkeyctl.kube.directory import Directory
-from valkeyctl.kube.lease import hold
 from valkeyctl.kube.status import read_status
 from valkeyctl.lifecycle.engine import Engine
 from valkeyctl.lifecycle.present import present, sizes_of
 from valkeyctl.lifecycle.props import Place
-from valkeyctl.lifecycle.session import api_of
+from valkeyctl.lifecycle.session import api_of, hold_for_up
 
 WITHIN_S = 60.0
 """How long members that stay may take to be in sync. Then nothing is taken out."""
@@ -71,15 +70,7 @@ def retreat(place: Place, declared: Retreating, engine: Engine, tell: Callable[[
             engine.info(line)
         tell(now.text)
 
-    with hold(
-        found.api,
-        place.namespace,
-        place.instance,
-        owner=place.owner,
-        purpose=f"up of {place.owner}",
-        progress=tell,
-        may_go_on=engine.require,
-    ) as lease:
+    with hold_for_up(found.api, place, engine, tell) as lease:
 
         def may_go_on() -> None:
             engine.require()

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from valkeyctl.dataplane import Blocked, Done, Member, NodeView, Spec, View, plan
+from valkeyctl.dataplane import Blocked, Done, Member, NodeView, Plan, Spec, View, plan
 from valkeyctl.dataplane.knowledge import Knowledge
 from valkeyctl.dataplane.plan import Steps
 from valkeyctl.dataplane.plan_handover import can_hand_over, owner_of
@@ -95,21 +95,21 @@ def plan_roll(spec: Spec, view: View, pods: Mapping[Member, PodState], terms: Te
         return Finished()
     k = Knowledge(replace(spec, primaries={}), view)
     shards = decide_shards(k)
-    troubled = _troubled(k, pods)
+    what = plan(k.spec, k.view)
+    troubled = _troubled(k, what, pods)
     if troubled:
         hopeless = _replaceable(shards, k, pods, troubled)
-        return Replace(hopeless) if hopeless else Await(_why(k, pods, troubled))
+        return Replace(hopeless) if hopeless else Await(_why(what, pods, troubled))
     if refusal := _refusal(k, shards, outdated, terms):
         return refusal
     return _next(k, shards, outdated, spec, terms)
 
 
-def _troubled(k: Knowledge, pods: Mapping[Member, PodState]) -> frozenset[Member]:
+def _troubled(k: Knowledge, what: Plan, pods: Mapping[Member, PodState]) -> frozenset[Member]:
     """The members that something is wrong with, in the eyes of Kubernetes or of Valkey; empty when all is right.
 
     Every member but those on their way out stands in a step of the data plane's plan when it isn't as it should be.
     """
-    what = plan(k.spec, k.view)
     absent = {member for member, pod in pods.items() if not pod.exists or pod.terminating or not pod.runs}
     unknown = {member for member in k.spec.members if member not in pods}
     if isinstance(what, Done):
@@ -143,8 +143,7 @@ def _replaceable(
     return tuple(sorted(troubled))
 
 
-def _why(k: Knowledge, pods: Mapping[Member, PodState], troubled: frozenset[Member]) -> str:
-    what = plan(k.spec, k.view)
+def _why(what: Plan, pods: Mapping[Member, PodState], troubled: frozenset[Member]) -> str:
     if isinstance(what, Blocked):
         return what.reason
     if isinstance(what, Steps):

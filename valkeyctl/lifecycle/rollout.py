@@ -13,7 +13,7 @@ from valkeyctl.dataplane import Done, Member, Plan, Spec, View, plan
 from valkeyctl.dataplane.errors import Blocked, DeadlineExceeded
 from valkeyctl.dataplane.plan_roles import plan_roles
 from valkeyctl.kube.access import Object
-from valkeyctl.kube.eviction import delete_idle, evict
+from valkeyctl.kube.eviction import delete_now, evict
 from valkeyctl.kube.pods import PodFacts, pod_facts
 from valkeyctl.lifecycle.forecast import states
 from valkeyctl.lifecycle.rolling import (
@@ -164,7 +164,7 @@ class Rollout:
             self.hands.may_go_on()
             fact = facts[member]
             if step.idle:
-                delete_idle(self.session.api, self.session.place.namespace, fact.pod, uid=fact.uid)
+                delete_now(self.session.api, self.session.place.namespace, fact.pod, uid=fact.uid)
             else:
                 self._evict(fact, ours=bool(gone))
             gone.append(member)
@@ -186,7 +186,7 @@ class Rollout:
         while refusal := evict(api, place.namespace, fact.pod, uid=fact.uid):
             self.hands.may_go_on()
             if ours and f"disruption budget {place.instance} needs" in refusal:
-                delete_idle(api, place.namespace, fact.pod, uid=fact.uid)
+                delete_now(api, place.namespace, fact.pod, uid=fact.uid)
                 return
             if time.monotonic() - began >= TOLD_AFTER_S:
                 self.hands.tell(f"{self.progress}{fact.pod} may not be evicted yet: {refusal}")

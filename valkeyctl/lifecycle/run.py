@@ -25,7 +25,7 @@ from valkeyctl.dataplane.errors import Interrupted, ValkeyctlError
 from valkeyctl.kube.declared import write_declared
 from valkeyctl.kube.errors import KubeError, LeaseHeld
 from valkeyctl.kube.events import Recorder
-from valkeyctl.kube.lease import Lease, hold
+from valkeyctl.kube.lease import Lease
 from valkeyctl.kube.pods import PodFacts, pod_facts
 from valkeyctl.kube.status import InstanceStatus, read_status, write_status
 from valkeyctl.kube.trouble import pod_conditions, trouble
@@ -37,7 +37,7 @@ from valkeyctl.lifecycle.patience import Patience
 from valkeyctl.lifecycle.props import Declaration
 from valkeyctl.lifecycle.rolling import Terms, at_risk
 from valkeyctl.lifecycle.rollout import Decide, Hands, Rollout
-from valkeyctl.lifecycle.session import Session, api_of, declared, for_agents, open_session
+from valkeyctl.lifecycle.session import Session, api_of, declared, for_agents, hold_for_up, open_session
 from valkeyctl.lifecycle.settings_check import await_settings
 
 #: How long an API server that doesn't answer is put up with in the middle of the work.
@@ -68,15 +68,7 @@ def run(
     finished = formed or bool(before and before.finished)
     formed = formed or bool(before and before.formed)
     session = open_session(declaration, formed=formed, patience_s=PATIENCE_S)
-    with hold(
-        session.api,
-        place.namespace,
-        place.instance,
-        owner=place.owner,
-        purpose=f"up of {place.owner}",
-        progress=tell,
-        may_go_on=engine.require,
-    ) as lease:
+    with hold_for_up(session.api, place, engine, tell) as lease:
         work = _Work(session, engine, lease, tell, InstanceStatus(str(Phase.INITIALIZING)), deadline)
         work.begin(before, finished=finished)
         try:

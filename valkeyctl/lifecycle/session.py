@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
 from valkeyctl.dataplane import Dialer, Spec, describe_layout
@@ -10,8 +12,10 @@ from valkeyctl.kube.access import Api, connect
 from valkeyctl.kube.declared import DeclaredState
 from valkeyctl.kube.directory import Directory
 from valkeyctl.kube.forward import dialer_for
+from valkeyctl.kube.lease import Lease, hold
 from valkeyctl.kube.secrets import read_credentials
 from valkeyctl.kube.status import Declared
+from valkeyctl.lifecycle.engine import Engine
 from valkeyctl.lifecycle.props import Declaration, Place
 
 
@@ -28,6 +32,19 @@ def api_of(place: Place, *, patience_s: float = 0.0) -> Api:
     """
     shared = _connected(place.kubeconfig, place.context)
     return shared.patient(patience_s) if patience_s else shared
+
+
+def hold_for_up(api: Api, place: Place, engine: Engine, tell: Callable[[str], None]) -> AbstractContextManager[Lease]:
+    """The instance's Lease, held for an `up` of its owner while a block runs. Errors: LeaseHeld; Interrupted."""
+    return hold(
+        api,
+        place.namespace,
+        place.instance,
+        owner=place.owner,
+        purpose=f"up of {place.owner}",
+        progress=tell,
+        may_go_on=engine.require,
+    )
 
 
 @dataclass(frozen=True)

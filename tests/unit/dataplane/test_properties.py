@@ -54,10 +54,8 @@ def specs(draw: st.DrawFn) -> Spec:
 
 def some_of(data: st.DataObject, what: Steps) -> Steps:
     """Any part of a plan, in its order: what a run that died left done."""
-    # A plan may have a step for each of thousands of slots: then the same part of each so many is taken.
-    size = min(len(what.actions), 40)
-    picked = data.draw(st.lists(st.booleans(), min_size=size, max_size=size))
-    return Steps(tuple(step for number, step in enumerate(what.actions) if picked[number % size]))
+    picked = data.draw(st.lists(st.booleans(), min_size=len(what.actions), max_size=len(what.actions)))
+    return Steps(tuple(step for step, take in zip(what.actions, picked, strict=True) if take))
 
 
 def advance(world: World, what: Steps) -> None:

@@ -8,7 +8,7 @@ from tests.unit.kube.fake_api import FakeApi
 from tests.unit.kube.pods_made import PODS, pod
 from valkeyctl.kube.access import connect
 from valkeyctl.kube.errors import ApiBusy, ApiForbidden
-from valkeyctl.kube.eviction import delete_idle, evict
+from valkeyctl.kube.eviction import delete_now, evict
 
 PATH = f"{PODS}/sessions-s0-1"
 
@@ -35,11 +35,11 @@ def test_a_budget_that_refuses_is_named(fake: FakeApi, uid: str) -> None:
 def test_another_pod_of_the_name_is_left_alone(fake: FakeApi, uid: str) -> None:
     api = connect(fake.kubeconfig, None)
     assert evict(api, "valkey", "sessions-s0-1", uid="another") == ""
-    delete_idle(api, "valkey", "sessions-s0-1", uid="another")
+    delete_now(api, "valkey", "sessions-s0-1", uid="another")
     assert PATH in fake.objects
-    delete_idle(api, "valkey", "sessions-s0-1", uid=uid)
+    delete_now(api, "valkey", "sessions-s0-1", uid=uid)
     assert PATH not in fake.objects
-    delete_idle(api, "valkey", "sessions-s0-1", uid=uid)
+    delete_now(api, "valkey", "sessions-s0-1", uid=uid)
 
 
 @pytest.mark.parametrize(("status", "kind"), [(403, ApiForbidden), (500, ApiBusy)])
