@@ -81,7 +81,7 @@ def test_meets_another_declared_layout(sandbox: Sandbox, kube: Kube) -> None:
 WORDS = [1, 2, 4, 6]
 
 
-@pytest.mark.parametrize(("word", "refresh"), zip(WORDS, ["true", "false", "true", "false"], strict=True))
+@pytest.mark.parametrize(("word", "refresh"), list(zip(WORDS, ["true", "false", "true", "false"], strict=True)))
 def test_a_scale_out_that_was_killed_and_reverted_loses_nothing(
     sandbox: Sandbox, kube: Kube, word: int, refresh: str
 ) -> None:
@@ -103,7 +103,7 @@ def test_a_scale_out_that_was_killed_and_reverted_loses_nothing(
     assert client.lost(INSTANCE, record.acknowledged) == []
 
 
-@pytest.mark.parametrize(("word", "revert"), zip(WORDS, [False, True, False, True], strict=True))
+@pytest.mark.parametrize(("word", "revert"), list(zip(WORDS, [False, True, False, True], strict=True)))
 def test_a_scale_in_that_was_killed_is_finished_or_filled_again(
     sandbox: Sandbox,
     kube: Kube,
