@@ -59,6 +59,27 @@ def test_deleted_statefulset_is_made_again_around_its_pods(formed: Formed, kube:
     assert formed.client.lost(INSTANCE, written) == []
 
 
+def test_a_lost_majority_is_told_and_taken_over_from_as_declared(formed: Formed, kube: Kube) -> None:
+    nodes = formed.sound()
+    written = formed.client.write(INSTANCE, 1500)
+    lost = [probe.primary_of(nodes, shard).pod for shard in (0, 1)]
+    copies = {shard: probe.replica_of(nodes, shard).node_id for shard in (0, 1)}
+    for pod in lost:
+        kube.delete("pods", formed.namespace, pod, grace_s=0)
+    told = formed.stack.up(expect=-1)
+    assert "takeover" in told.output
+    assert "Traceback" not in told.output
+
+    formed.stack.configure({INSTANCE: unattended(takeover={"afterSeconds": 10})})
+    formed.stack.up()
+    after = probe.assert_ready(kube, formed.namespace, INSTANCE)
+    assert {shard: probe.primary_of(after, shard).node_id for shard in (0, 1)} == copies
+    assert probe.layout(after) == probe.layout(nodes)
+    assert formed.client.lost(INSTANCE, written) == []
+    formed.stack.configure({INSTANCE: unattended()})
+    formed.stack.up()
+
+
 def test_a_shard_that_lost_every_copy_is_told_and_not_hidden(formed: Formed, kube: Kube) -> None:
     # Giving its slots to empty nodes would look healthy while a third of the data is gone: a person decides that.
     nodes = formed.sound()
