@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from valkeyctl.dataplane.findings import Findings
 from valkeyctl.dataplane.knowledge import Knowledge
 from valkeyctl.dataplane.plan_introduce import knows
-from valkeyctl.dataplane.plan_open import Roles, knows_its_slots, on_the_way
+from valkeyctl.dataplane.plan_open import Roles, knows_its_slots, on_the_way, one_database_only
 from valkeyctl.dataplane.plan_replicas import in_sync
 from valkeyctl.dataplane.shards import Shard
 from valkeyctl.dataplane.slots import SlotSet
@@ -126,7 +126,10 @@ def _step(k: Knowledge, one: Transfer, found: Findings) -> Action | None:
         )
         return None
     if not atomic or method == "keys" or one.begun:
-        return _by_keys(k, one)
+        if hinders := one_database_only((one.giver, one.taker)):
+            found.problems.append(hinders)
+            return None
+        return _by_keys(k, one, begun_alone=atomic and method != "keys")
     return _atomically(one, found)
 
 
@@ -138,16 +141,24 @@ def _atomically(one: Transfer, found: Findings) -> Action | None:
     if giver.migrating or taker.importing or giver.importing:
         found.symptom(giver.member, "its open slots are closed before it gives others away")
         return None
-    most = max(1, MOST_KEYS_AT_ONCE * max(1, len(giver.slots)) // max(1, giver.keys))
+    most = max(1, _steady(MOST_KEYS_AT_ONCE * max(1, len(giver.slots)) // max(1, giver.keys)))
     slots = one.slots.lowest(most)
     return MigrateSlots(giver.member, taker.member, taker.node_id, slots, first=not taker.slots)
 
 
-def _by_keys(k: Knowledge, one: Transfer) -> Action:
-    """Some slots at a time, those first that are open already."""
+def _steady(count: int) -> int:
+    """The power of two below it: while clients write, the same piece is asked for again and again, so that it can be
+    counted how often it failed.
+    """
+    return 1 << (count.bit_length() - 1) if count else 0
+
+
+def _by_keys(k: Knowledge, one: Transfer, *, begun_alone: bool) -> Action:
+    """Some slots at a time, those first that are open already; no others where servers can do it by themselves."""
     giver, taker = one.giver, one.taker
-    room = min(MOST_OPEN, max(FEWEST_OPEN, MOST_OPEN_KEYS * max(1, len(giver.slots)) // max(1, giver.keys)))
-    slots = one.begun | (one.slots - one.begun).lowest(room - len(one.begun))
+    room = min(MOST_OPEN, max(FEWEST_OPEN, _steady(MOST_OPEN_KEYS * max(1, len(giver.slots)) // max(1, giver.keys))))
+    more = 0 if begun_alone else room - len(one.begun)
+    slots = one.begun | (one.slots - one.begun).lowest(more)
     return MoveKeys(
         giver.member,
         giver.node_id,

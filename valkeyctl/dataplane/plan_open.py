@@ -8,14 +8,14 @@ nobody is sent to the other side, so that what is counted there is final.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from valkeyctl.dataplane.findings import Findings
 from valkeyctl.dataplane.ghosts import Kind
 from valkeyctl.dataplane.knowledge import Knowledge
 from valkeyctl.dataplane.model import Member
-from valkeyctl.dataplane.shards import Shard
+from valkeyctl.dataplane.shards import Problem, Shard
 from valkeyctl.dataplane.slots import SlotSet
 from valkeyctl.dataplane.steps import CloseSlot, MoveKeys, counted
 from valkeyctl.dataplane.view import NodeView, Role
@@ -77,6 +77,24 @@ class Roles:
         return True
 
 
+def one_database_only(ends: Iterable[NodeView]) -> Problem | None:
+    """Why slots can't be moved between these nodes key by key, nor their end be told; None where nothing is in the way.
+
+    Servers count and list the keys of a slot in one database, and send them from that one. But a slot changes hands in
+    all of them: its former owner then deletes what it still has.
+    """
+    holders = tuple(sorted(node.member for node in ends if node.other_databases))
+    if not holders:
+        return None
+    return Problem(
+        f"{', '.join(map(str, holders))} {'holds' if len(holders) == 1 else 'hold'} keys in other databases than 0, "
+        "which can't be moved key by key: they would be lost",
+        "Have the servers move the slots (Valkey 9.0, `migration: {method: auto}`, no slot left open by hand), or "
+        "empty these databases (SELECT, FLUSHDB).",
+        holders,
+    )
+
+
 def knows_its_slots(k: Knowledge, node: NodeView) -> bool:
     """Whether a node claims nothing that is another's already."""
     return node.slots.bits == k.owned.get(node.member, SlotSet()).bits
@@ -108,9 +126,18 @@ def _end(
         if node is not owner and node.role is Role.PRIMARY and node.open_slot_keys.get(slot, 0)
     ]
     partner = _partner(k, slot, owner, openers, strays)
-    if partner is not None and (strays or _goes_home(k, shards, slot, partner)):
+    ends = others | {node.node_id for node in openers}
+    hinders = one_database_only(
+        node for node in k.nodes.values() if (strays if node is owner else node.node_id in ends)
+    )
+    if hinders is not None:
+        found.problems.append(hinders)
+        return None
+    # Where the owner's keys can't go key by key, and none has gone, servers move the slot once it is closed.
+    goes_home = partner is not None and _goes_home(k, shards, slot, partner) and not owner.other_databases
+    if partner is not None and (strays or goes_home):
         # With leave to move, and on the way home, it is one of the slots that are moved anyway.
-        return None if k.spec.may_move and _goes_home(k, shards, slot, partner) else (owner.member, partner.member)
+        return None if k.spec.may_move and goes_home else (owner.member, partner.member)
     if strays:
         names = ", ".join(str(node.member) for node in strays)
         found.refuse(
@@ -126,10 +153,10 @@ def _end(
         # owner; closed, it would take the write, and lose it.
         found.symptom(unaware.member, f"it hears that {owner.member} owns slot {slot}")
         return None
-    ends = {_where_to_close(k.view.member_of_id, node) for node in openers}
+    closers = {_where_to_close(k.view.member_of_id, node) for node in openers}
     if slot in owner.migrating:
-        ends = {owner.member}
-    for member in sorted(ends):
+        closers = {owner.member}
+    for member in sorted(closers):
         found.do(CloseSlot(member, slot))
     return None
 

@@ -99,7 +99,8 @@ class NodeView:
     position in the replication stream `replication_id`, in bytes. `migrating` and `importing` give, by slot, the id
     of the node at the other end of an open slot, and `open_slot_keys` how many keys it holds in each slot that is
     open anywhere. `node_timeout_ms` is its live `cluster-node-timeout`, None where nobody asked. `jobs` are the moves
-    of slots that it remembers, running or ended (none before 9.0).
+    of slots that it remembers, running or ended (none before 9.0). `other_databases`: it holds keys in another database
+    than 0 (since 9.0, where `cluster-databases` allows it).
     """
 
     endpoint: Endpoint
@@ -121,6 +122,7 @@ class NodeView:
     open_slot_keys: Mapping[int, int] = field(default_factory=dict[int, int])
     node_timeout_ms: int | None = None
     jobs: tuple[Job, ...] = ()
+    other_databases: bool = False
 
     @property
     def moves_atomically(self) -> bool:

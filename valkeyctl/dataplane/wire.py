@@ -59,6 +59,7 @@ def node_view(endpoint: Endpoint, replies: Sequence[bytes], node_timeout: object
     if info["loading"] != "0" or info.get("async_loading", "0") != "0":
         raise StillLoading(me.node_id)
     replica = info["role"] == "slave"
+    databases = {name: text for name, text in info.items() if _DATABASE.fullmatch(name)}
     return NodeView(
         endpoint=endpoint,
         node_id=me.node_id,
@@ -69,7 +70,7 @@ def node_view(endpoint: Endpoint, replies: Sequence[bytes], node_timeout: object
         current_epoch=int(cluster["cluster_current_epoch"]),
         state_ok=cluster["cluster_state"] == "ok",
         version=info.get("valkey_version") or info["redis_version"],
-        keys=sum(_keys(text) for name, text in info.items() if _DATABASE.fullmatch(name)),
+        keys=sum(map(_keys, databases.values())),
         offset=int(info["slave_repl_offset"] if replica else info["master_repl_offset"]),
         replication_id=info["master_replid"],
         link=_link(info) if replica else None,
@@ -77,6 +78,7 @@ def node_view(endpoint: Endpoint, replies: Sequence[bytes], node_timeout: object
         migrating=nodes.migrating,
         importing=nodes.importing,
         node_timeout_ms=_config_number(node_timeout),
+        other_databases=any(name != "db0" and _keys(text) for name, text in databases.items()),
     )
 
 

@@ -8,8 +8,22 @@ import pytest
 
 from tests.unit.dataplane import views
 from tests.unit.dataplane.views import S00, S01, S10, S11, S20, S21, SPEC, absent, change, change_peers, formed
-from valkeyctl.dataplane import Done, Member, Phase, Role, SlotSet, Spec, Steps, Why, parse_layout, plan, planned_layout
+from valkeyctl.dataplane import (
+    Done,
+    Member,
+    Phase,
+    Role,
+    SlotSet,
+    Spec,
+    Steps,
+    Why,
+    parse_layout,
+    plan,
+    plan_moves,
+    planned_layout,
+)
 from valkeyctl.dataplane import report as report_of
+from valkeyctl.dataplane.model import Migration
 from valkeyctl.dataplane.steps import (
     AssignSlots,
     CloseSlot,
@@ -344,6 +358,48 @@ def test_an_open_slot_whose_other_end_is_away_is_left_open() -> None:
     world = formed()
     view = change(world.view(), S00, migrating={77: world.at(S10).node_id})
     assert not [s for s in views.actions(SPEC, views.unreachable(view, S10)) if isinstance(s, CloseSlot)]
+
+
+def test_keys_in_other_databases_are_never_taken_for_moved() -> None:
+    """Servers count and send the keys of a slot in one database; the slot changes hands in all of them."""
+    world = formed()
+    other = world.at(S10).node_id
+    begun = change(world.view(), S00, migrating={77: other})
+    by_name = replace(SPEC, layout=parse_layout({0: "0-99", 1: "100-10921", 2: "10922-16383"}), explicit=True)
+    by_keys = replace(by_name, migration=Migration(method="keys"))
+    assert [type(step) for step in views.actions(by_keys, world.view())] == [MoveKeys]
+    several = change(world.view(), S00, other_databases=True)
+    assert "s0-0 holds keys in other databases than 0" in views.blocked(by_keys, several).reason
+    assert [type(step) for step in views.actions(by_name, several)] == [MigrateSlots], "servers move them all"
+    # What is open: closed where the other end can't hold a key of it, and else left to a person.
+    assert views.actions(SPEC, change(begun, S00, other_databases=True)) == (CloseSlot(S00, 77),)
+    half_moved = change(change(begun, S00, other_databases=True), S10, open_slot_keys={77: 2})
+    assert "s0-0 holds keys in other databases" in views.blocked(SPEC, half_moved).reason
+    assert "s1-0 holds keys in other databases" in views.blocked(SPEC, change(begun, S10, other_databases=True)).reason
+
+
+def test_a_slot_that_was_left_open_doesnt_make_all_others_go_key_by_key() -> None:
+    declared = replace(SPEC, layout=parse_layout({0: "0-99", 1: "100-10921", 2: "10922-16383"}), explicit=True)
+    world = formed()
+    begun = change(world.view(), S00, migrating={177: world.at(S10).node_id})
+    [step] = views.actions(declared, begun)
+    assert isinstance(step, MoveKeys)
+    assert step.slots == step.begun == SlotSet.span(177, 177)
+    by_keys = replace(declared, migration=Migration(method="keys"))
+    [step] = views.actions(by_keys, begun)
+    assert isinstance(step, MoveKeys)
+    assert len(step.slots) > 1
+
+
+def test_the_same_piece_is_asked_for_again_while_clients_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What fails is counted by its step."""
+    monkeypatch.setattr(plan_moves, "MOST_KEYS_AT_ONCE", 1000)
+    monkeypatch.setattr(plan_moves, "MOST_OPEN_KEYS", 100)
+    declared = replace(SPEC, layout=parse_layout({0: "0-99", 1: "100-10921", 2: "10922-16383"}), explicit=True)
+    view = formed().view()
+    for spec in (declared, replace(declared, migration=Migration(method="keys"))):
+        pieces = {views.actions(spec, change(view, S00, keys=40_000 + written)) for written in (0, 7, 300, 1000)}
+        assert len(pieces) == 1
 
 
 # --- addresses and foreign nodes ------------------------------------------------------------------------------------

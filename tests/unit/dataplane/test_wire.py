@@ -47,6 +47,10 @@ def test_reads_a_primary_and_whom_it_knows() -> None:
     assert view.migrating == {77: B}
     assert view.importing == {300: C}
     assert (view.keys, view.offset, view.version, view.link) == (7, 42, "9.1.2", None)
+    assert view.other_databases
+    assert not seen(
+        f"{A} 10.0.0.1:6379@16379 myself,master - 0 0 3 connected\n", PRIMARY.replace(b"db3", b"db0")
+    ).other_databases
     replica, suspect, gone, met = (view.peers[node_id] for node_id in (B, C, D, "e" * 40))
     assert (replica.role, replica.primary_id, replica.host, replica.linked) == (Role.REPLICA, A, "t-s0-1.x", True)
     assert (replica.address, replica.port, replica.bus_port) == ("10.0.0.2", 6380, 16380)
