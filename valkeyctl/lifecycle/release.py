@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from valkeyctl.dataplane import Member, NodeView, Spec, View, observe, planned_layout
+from valkeyctl.dataplane import Member, NodeView, Role, SlotSet, Spec, View, observe, planned_layout
 from valkeyctl.dataplane.errors import ValkeyctlError
+from valkeyctl.dataplane.slots import union
 from valkeyctl.kube.directory import Directory
 from valkeyctl.kube.forward import dialer_for
 from valkeyctl.kube.labels import status_name, workload_name
@@ -22,11 +23,15 @@ class ShardStillNeeded(ValkeyctlError):  # noqa: N818 - reads as what happened
 
 @dataclass(frozen=True)
 class ShardFacts:
-    """What is known of a shard: its members that answered, and those that exist and did not."""
+    """What is known of a shard: its members that answered, and those that exist and did not.
+
+    `replaced`: members of other shards own every slot, as they say themselves, and know of none that is this shard's.
+    """
 
     answered: Mapping[Member, NodeView]
     silent: tuple[Member, ...] = ()
     exists: bool = True
+    replaced: bool = False
 
 
 def decides_status(status: InstanceStatus | None) -> bool:
@@ -41,7 +46,7 @@ def objection(shard: int, facts: ShardFacts) -> str:
     """Why the shard must stay; "" where it may go. Pure.
 
     A shard holds data exactly as long as it owns slots: its replicas hold copies of nothing else. Whoever is silent may
-    own some.
+    own some, unless others own them all: then a Pod that never started, or doesn't any more, keeps nobody from going.
     """
     if not facts.exists:
         return ""
@@ -49,7 +54,7 @@ def objection(shard: int, facts: ShardFacts) -> str:
     if owning:
         told = ", ".join(f"{member} owns {len(slots)} slots" for member, slots in owning.items())
         return f"shard s{shard} still holds data: {told}"
-    if facts.silent:
+    if facts.silent and not facts.replaced:
         names = ", ".join(str(member) for member in facts.silent)
         return f"shard s{shard} may still hold data: {names} did not answer"
     return ""
@@ -62,15 +67,22 @@ def require_release(place: Place, shard: int, credentials: Mapping[str, str | No
     if decides_status(status):
         return
     directory = Directory(api, place.namespace, place.instance, _port(status))
-    names = {str(workload["metadata"]["name"]) for workload in directory.workloads()}
-    facts = ShardFacts({}, exists=workload_name(place.instance, shard) in names)
+    asked_for = {str(one["metadata"]["name"]): int(one["spec"].get("replicas") or 0) for one in directory.workloads()}
+    name = workload_name(place.instance, shard)
+    facts = ShardFacts({}, exists=name in asked_for)
     if facts.exists:
-        pods = [member for member in map(directory.member_of, directory.pods()) if member and member.shard == shard]
+        pods = [member for member in map(directory.member_of, directory.pods()) if member is not None]
+        mine = {member for member in pods if member.shard == shard}
+        # Also where nobody's Pod is there: what its volumes hold isn't known then.
+        mine |= {Member(shard, ordinal) for ordinal in range(max(asked_for[name], 0 if mine else 1))}
         known = read_credentials(api, place.namespace, credentials, instance=place.instance)
         dialer = dialer_for(place.transport, api, place.namespace, known)
-        found = {member: endpoint for member, endpoint in directory().items() if member.shard == shard}
-        view = observe(_spec(place.instance, shard, pods), found, dialer)
-        facts = _facts(shard, pods, view)
+        endpoints = directory()
+        spec = _spec(place.instance, [*pods, *mine])
+        found = {member: endpoint for member, endpoint in endpoints.items() if member.shard == shard}
+        facts = facts_of(shard, mine, observe(spec, found, dialer))
+        if facts.silent:
+            facts = facts_of(shard, mine, observe(spec, endpoints, dialer))
     told = objection(shard, facts)
     if told:
         raise ShardStillNeeded(
@@ -82,14 +94,27 @@ def require_release(place: Place, shard: int, credentials: Mapping[str, str | No
         )
 
 
-def _spec(instance: str, shard: int, pods: list[Member]) -> Spec:
-    shards, replicas = shard + 1, max((member.ordinal for member in pods), default=0)
-    return Spec(instance, shards, replicas, planned_layout(shards))
-
-
-def _facts(shard: int, pods: list[Member], view: View) -> ShardFacts:
+def facts_of(shard: int, mine: Collection[Member], view: View) -> ShardFacts:
+    """What an observation tells of a shard with these members. Pure."""
     answered = {member: node for member, node in view.nodes.items() if member.shard == shard}
-    return ShardFacts(answered, tuple(member for member in sorted(pods) if member not in answered))
+    silent = tuple(member for member in sorted(mine) if member not in answered)
+    return ShardFacts(answered, silent, replaced=_own_all(shard, view))
+
+
+def _own_all(shard: int, view: View) -> bool:
+    """Whether the other shards' members own every slot, and none believes one to be a member's of this shard, nor of
+    somebody whose name it hasn't heard.
+    """
+    others = [node for member, node in view.nodes.items() if member.shard != shard]
+    ids = {node.node_id for node in others}
+    owned = union(node.slots for node in others if node.role is Role.PRIMARY)
+    elsewhere = (peer for node in others for peer in node.peers.values() if peer.slots and peer.node_id not in ids)
+    return owned == SlotSet.all() and not any(elsewhere)
+
+
+def _spec(instance: str, members: Collection[Member]) -> Spec:
+    """Just these members, whoever they are: nothing is planned with it."""
+    return Spec(instance, 1, 0, planned_layout(1), leaving=tuple(sorted({*members} - {Member(0, 0)})))
 
 
 def _port(status: InstanceStatus | None) -> int:

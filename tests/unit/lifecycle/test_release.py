@@ -2,15 +2,24 @@
 
 import pytest
 
+from tests.unit.dataplane.views import absent, add_peer, stranger
+from tests.unit.dataplane.views import formed as formed_world
 from tests.unit.kube.fake_api import FakeApi
 from tests.unit.kube.pods_made import PODS, SETS, pod, workload
 from tests.unit.kube.test_objects import owned
-from valkeyctl.dataplane import Endpoint, Member, NodeView, Role, SlotSet
+from valkeyctl.dataplane import Endpoint, Member, NodeView, Role, SlotSet, Spec, View, planned_layout
 from valkeyctl.dataplane.errors import ValkeyctlError
 from valkeyctl.kube.errors import ApiUnreachable
 from valkeyctl.kube.status import InstanceStatus
 from valkeyctl.lifecycle.props import Place
-from valkeyctl.lifecycle.release import ShardFacts, ShardStillNeeded, decides_status, objection, require_release
+from valkeyctl.lifecycle.release import (
+    ShardFacts,
+    ShardStillNeeded,
+    decides_status,
+    facts_of,
+    objection,
+    require_release,
+)
 
 S2_0, S2_1 = Member(2, 0), Member(2, 1)
 
@@ -57,6 +66,25 @@ def test_a_shard_that_does_not_answer_stays() -> None:
     assert "s2-1 did not answer" in objection(2, ShardFacts({S2_0: node(S2_0, "")}, silent=(S2_1,)))
 
 
+@pytest.fixture(scope="module")
+def three() -> View:
+    """Three shards that own every slot."""
+    return formed_world(Spec("sessions", 3, 1, planned_layout(3))).view()
+
+
+def test_a_pod_that_never_started_keeps_no_shard_whose_slots_are_all_elsewhere(three: View) -> None:
+    s3_0 = Member(3, 0)
+    assert objection(3, facts_of(3, {s3_0}, three)) == ""
+    assert "s3-0 did not answer" in objection(3, facts_of(3, {s3_0}, absent(three, Member(1, 0))))
+
+
+def test_one_that_others_believe_to_own_slots_keeps_it(three: View) -> None:
+    """It took them with a newer epoch, and the former owner hasn't heard."""
+    taker = stranger(7, slots=SlotSet.span(0, 9), host="sessions-s3-0.x")
+    heard = add_peer(three, taker, [Member(2, 1)])
+    assert "s3-0 did not answer" in objection(3, facts_of(3, {Member(3, 0)}, heard))
+
+
 def test_an_empty_shard_goes() -> None:
     assert objection(2, ShardFacts({S2_0: node(S2_0, ""), S2_1: node(S2_1, "")})) == ""
     assert objection(2, ShardFacts({})) == ""
@@ -84,9 +112,16 @@ def test_a_silent_shard_of_a_formed_instance_is_kept_with_the_way_out(fake: Fake
     with pytest.raises(ShardStillNeeded) as raised:
         require_release(place(fake), 2, None)
     told = str(raised.value)
-    assert "valkey/sessions-s2: shard s2 may still hold data: s2-0 did not answer" in told
+    assert "valkey/sessions-s2: shard s2 may still hold data: s2-0, s2-1 did not answer" in told
     assert "kubectl -n valkey patch configmap sessions-status" in told
     assert isinstance(raised.value, ValkeyctlError)
+
+
+def test_a_shard_that_somebody_scaled_to_nothing_is_kept(fake: FakeApi) -> None:
+    formed(fake)
+    fake.put(f"{SETS}/sessions-s2", workload(2, replicas=0))
+    with pytest.raises(ShardStillNeeded, match="s2-0 did not answer"):
+        require_release(place(fake), 2, None)
 
 
 def test_it_goes_when_the_instance_is_being_destroyed(fake: FakeApi) -> None:
