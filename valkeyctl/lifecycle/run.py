@@ -64,11 +64,13 @@ def run(
     deadline = time.monotonic() + declaration.timeout_s
     place = declaration.place
     engine.require()
-    before = read_status(api_of(place), place.namespace, place.instance)
-    finished = formed or bool(before and before.finished)
-    formed = formed or bool(before and before.formed)
-    session = open_session(declaration, formed=formed, patience_s=PATIENCE_S)
-    with hold_for_up(session.api, place, engine, tell) as lease:
+    api = api_of(place, patience_s=PATIENCE_S)
+    with hold_for_up(api, place, engine, tell) as lease:
+        # Read under the Lease: whoever held it until now may have formed the instance, or let members go.
+        before = read_status(api, place.namespace, place.instance)
+        finished = formed or bool(before and before.finished)
+        formed = formed or bool(before and before.formed)
+        session = open_session(declaration, formed=formed, patience_s=PATIENCE_S)
         work = _Work(session, engine, lease, tell, InstanceStatus(str(Phase.INITIALIZING)), deadline)
         work.begin(before, finished=finished)
         try:
