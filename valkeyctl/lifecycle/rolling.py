@@ -98,7 +98,7 @@ def plan_roll(spec: Spec, view: View, pods: Mapping[Member, PodState], terms: Te
     what = plan(k.spec, k.view)
     troubled = _troubled(k, what, pods)
     if troubled:
-        hopeless = _replaceable(shards, k, pods, troubled)
+        hopeless = _replaceable(shards, k, pods, troubled, terms.parallel_shards)
         return Replace(hopeless) if hopeless else Await(_why(what, pods, troubled))
     if refusal := _refusal(k, shards, outdated, terms):
         return refusal
@@ -127,12 +127,14 @@ def _concerned(k: Knowledge, step: object) -> tuple[Member, ...]:
 
 
 def _replaceable(
-    shards: Sequence[Shard], k: Knowledge, pods: Mapping[Member, PodState], troubled: frozenset[Member]
+    shards: Sequence[Shard], k: Knowledge, pods: Mapping[Member, PodState], troubled: frozenset[Member], at_a_time: int
 ) -> tuple[Member, ...]:
-    """The troubled members, where they are outdated, own nothing, and their shards are served by others.
+    """The troubled members, where they are outdated, own nothing, and their shards are served by others: of as many
+    shards as may be replaced at a time, one each.
 
     So it is when a server runs and doesn't answer, or can't follow a primary of a newer version: waiting heals neither.
-    Empty where anything else is wrong too.
+    But it may also be a moment in which a node is slow: then these are good copies. Empty where anything else is wrong
+    too.
     """
     for member in troubled:
         pod, owner = pods.get(member), owner_of(k, shards[member.shard])
@@ -140,7 +142,9 @@ def _replaceable(
             return ()
         if owner is None or owner.member in troubled or k.lost:
             return ()
-    return tuple(sorted(troubled))
+    # As with the others: from the highest ordinal down.
+    next_of = {member.shard: member for member in sorted(troubled)}
+    return tuple(next_of[shard] for shard in sorted(next_of)[:at_a_time])
 
 
 def _why(what: Plan, pods: Mapping[Member, PodState], troubled: frozenset[Member]) -> str:

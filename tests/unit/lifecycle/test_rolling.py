@@ -116,6 +116,18 @@ def test_an_outdated_server_that_does_not_answer_is_replaced_where_others_serve_
     assert following(made, unreachable(made.world.view(), S11)) == Replace((S11,))
 
 
+def test_of_many_that_do_not_answer_no_more_go_at_a_time_than_is_declared() -> None:
+    """A node that is slow for a moment has good copies of several shards."""
+    made = scene(spec_of(3, 2))
+    s12, s22 = Member(1, 2), Member(2, 2)
+    view = unreachable(unreachable(unreachable(made.world.view(), S11), s12), s22)
+    assert following(made, view) == Replace((s12,))
+    made.terms = Terms(parallel_shards=2)
+    assert following(made, view) == Replace((s12, s22))
+    away = {"terminating": True}
+    assert isinstance(following(made, view, s1_2=away, s2_2=away), Await), "the first are back before the next go"
+
+
 def test_a_primary_that_does_not_answer_is_left_to_the_election() -> None:
     made = scene(spec_of(3, 1))
     assert isinstance(following(made, unreachable(made.world.view(), S10)), Await)
