@@ -164,7 +164,8 @@ class _Run:
             for job in node.jobs
             if job.gives and job.state is JobState.FAILED
         }
-        known, self.jobs_known = self.jobs_known, set(ended)
+        # Kept, since who doesn't answer for a moment tells of the same ones again.
+        known, self.jobs_known = self.jobs_known, {*(self.jobs_known or ()), *ended}
         if known is None:
             return
         for node, job in (ended[name] for name in ended if name not in known):

@@ -114,13 +114,16 @@ class Knowledge:
         claimed = union(node.slots for node in self.view.nodes.values() if node.role is Role.PRIMARY)
         landing: dict[Member, SlotSet] = {}
         for node in self.view.nodes.values():
+            newer = EMPTY
             for job in node.jobs:
+                # Servers remember long; what a slot's last move was is what counts. They tell the newest first.
+                last, newer = job.slots - newer, newer | job.slots
                 if job.state is JobState.FAILED:
                     continue
                 giver_id, taker_id = (node.node_id, job.other_id) if job.gives else (job.other_id, node.node_id)
                 taker = self.view.member_of_id.get(taker_id)
                 believed = self.view.nodes[taker].peers.get(giver_id) if taker is not None else None
-                if taker is not None and believed is not None and (slots := (job.slots & believed.slots) - claimed):
+                if taker is not None and believed is not None and (slots := (last & believed.slots) - claimed):
                     landing[taker] = landing.get(taker, EMPTY) | slots
         return landing
 

@@ -6,10 +6,11 @@ from dataclasses import replace
 
 from tests.unit.dataplane.test_moves import formed, target
 from tests.unit.dataplane.test_properties import finish
+from tests.unit.dataplane.views import change
 from tests.unit.dataplane.world import World
-from valkeyctl.dataplane import Done, Member, Spec, Steps, plan, planned_layout
+from valkeyctl.dataplane import Done, Member, SlotSet, Spec, Steps, plan, planned_layout
 from valkeyctl.dataplane.steps import AssignSlots, DropSlots, Forget, Introduce, MigrateSlots, StartAnew
-from valkeyctl.dataplane.view import View
+from valkeyctl.dataplane.view import Job, JobState, View
 
 FOUR = Spec("t", 4, 0, planned_layout(4, None), formed=True)
 LEAVING = Member(3, 0)
@@ -58,3 +59,19 @@ def test_slots_that_change_hands_while_all_are_asked_are_nobody_elses() -> None:
     what = plan(world.spec, torn)
     assert isinstance(what, Steps)
     assert not [step for step in what.actions if isinstance(step, AssignSlots | DropSlots)]
+
+
+def test_slots_that_came_back_long_ago_arent_on_their_way() -> None:
+    """Servers remember ended moves: one that was undone since must not keep slots from whom lost them later."""
+    world = formed(FOUR)
+    owner, other = Member(0, 0), Member(1, 0)
+    gone = SlotSet.span(0, 9)
+    world.at(owner).slots -= gone
+    there = Job("1", gives=True, other_id=world.at(other).node_id, slots=gone, state=JobState.DONE)
+    back = Job("2", gives=False, other_id=world.at(other).node_id, slots=gone, state=JobState.DONE)
+    view = change(world.view(), owner, jobs=(back, there))
+    there_there = replace(there, gives=False, other_id=world.at(owner).node_id)
+    view = change(view, other, jobs=(replace(back, gives=True, other_id=world.at(owner).node_id), there_there))
+    what = plan(world.spec, view)
+    assert isinstance(what, Steps)
+    assert [step.slots for step in what.actions if isinstance(step, AssignSlots)] == [gone]
