@@ -10,7 +10,7 @@ from valkeyctl.dataplane.plan_handover import owner_of
 from valkeyctl.dataplane.shards import Shard, decide_shards
 from valkeyctl.dataplane.steps import HandOver
 from valkeyctl.kube.pods import PodFacts
-from valkeyctl.lifecycle.rolling import PodState
+from valkeyctl.lifecycle.rolling import PodState, is_begun
 
 _MOST_LINES = 8
 
@@ -39,8 +39,13 @@ def forecast(spec: Spec, view: View, pods: Mapping[Member, PodState]) -> tuple[s
     if idle:
         lines.append(f"replace at once the Pods that don't run: {', '.join(idle)}")
     shards = decide_shards(k)
-    for shard in shards:
-        outdated = [m for m, pod in pods.items() if m.shard == shard.index and pod.outdated and pod.runs]
+    # Those that don't run have been replaced by then.
+    outdated_of = {
+        shard.index: [m for m, pod in pods.items() if m.shard == shard.index and pod.outdated and pod.runs]
+        for shard in shards
+    }
+    for shard in sorted(shards, key=lambda shard: not is_begun(spec, outdated_of[shard.index])):
+        outdated = outdated_of[shard.index]
         if outdated:
             owner = owner_of(k, shard)
             lines.append(f"replace Pods of shard {shard.index}: {_order(spec, outdated, owner and owner.member)}")

@@ -177,7 +177,9 @@ def _refusal(k: Knowledge, shards: Sequence[Shard], outdated: Sequence[Member], 
 def _next(k: Knowledge, shards: Sequence[Shard], outdated: Sequence[Member], spec: Spec, terms: Terms) -> Next:
     """The next step where all is well: of the shards that are due, all replicas first, then the primaries' roles."""
     of_shard = {shard.index: [m for m in outdated if m.shard == shard.index] for shard in shards}
-    due = sorted((index for index, mine in of_shard.items() if mine), key=lambda i: (not _begun(spec, of_shard[i]), i))
+    due = sorted(
+        (index for index, mine in of_shard.items() if mine), key=lambda i: (not is_begun(spec, of_shard[i]), i)
+    )
     if spec.replicas == 0:
         return _alone(k, of_shard[due[0]][0])
     replicas: list[Member] = []
@@ -199,7 +201,8 @@ def _next(k: Knowledge, shards: Sequence[Shard], outdated: Sequence[Member], spe
     return MoveRoles(roles) if roles else Await("no replica can take its primary's role over")
 
 
-def _begun(spec: Spec, outdated: Sequence[Member]) -> bool:
+def is_begun(spec: Spec, outdated: Sequence[Member]) -> bool:
+    """Whether some of a shard's Pods are new already: then it comes first."""
     return len(outdated) < spec.replicas + 1
 
 

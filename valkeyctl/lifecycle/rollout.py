@@ -38,7 +38,8 @@ EVICT_S = 120.0
 """How long a disruption budget may keep a Pod from being evicted, all members being right."""
 TOLD_AFTER_S = 3.0
 """A Pod counts as Ready some seconds after its server is in sync: that a budget waits for it needn't be told."""
-HANDOVER_S = 60.0
+HANDOVER_S, ONE_MORE_S = 60.0, 6.0
+"""How long a role may take to move; each that moves with it may need a second try of the servers."""
 _PAUSE_S = 0.1
 _LOOK_S = 0.25
 
@@ -70,6 +71,7 @@ class Rollout:
     _facts: Sequence[PodFacts] = ()
     _facts_at: float = field(default=float("-inf"))
     _total: int = 0
+    _why: str = ""
 
     def run(self) -> View:
         """Brings Valkey to what is declared, and every Pod to the newest template; returns the last look.
@@ -91,8 +93,9 @@ class Rollout:
                 break
             self._take(step)
             if time.monotonic() >= self.hands.deadline:
+                why = f": {self._why}" if self._why else ""
                 raise DeadlineExceeded(
-                    f"not all Pods were replaced in time: {len(self._outdated)} of {self._total} are left",
+                    f"not all Pods were replaced in time: {len(self._outdated)} of {self._total} are left{why}",
                     where=spec.instance,
                     remedy="Run it again: it goes on from here. `timeoutSeconds` gives it more time.",
                 )
@@ -144,11 +147,14 @@ class Rollout:
         return self.hands.converge(spec, decide, at_most_s)
 
     def _take(self, step: Next) -> None:
+        self._why = step.why if isinstance(step, Await) else ""
         match step:
             case Replace():
                 self._replace(step)
             case MoveRoles(primaries=primaries):
-                self._converge(replace(self.session.spec, primaries=dict(primaries)), plan_roles, HANDOVER_S)
+                # They move one after the other.
+                within_s = HANDOVER_S + (len(primaries) - 1) * ONE_MORE_S
+                self._converge(replace(self.session.spec, primaries=dict(primaries)), plan_roles, within_s)
             case Refuse(reason=reason, remedy=remedy):
                 raise Blocked(reason, where=self.session.place.instance, remedy=remedy)
             case Await() | Finished():
