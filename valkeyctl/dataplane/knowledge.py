@@ -9,7 +9,7 @@ from functools import cached_property
 from valkeyctl.dataplane.ghosts import Ghost, Kind, find_ghosts
 from valkeyctl.dataplane.model import Member, Spec
 from valkeyctl.dataplane.slots import EMPTY, Layout, SlotSet, planned_layout, slots_moved, union
-from valkeyctl.dataplane.view import JobState, NodeView, Role, View
+from valkeyctl.dataplane.view import Absent, JobState, NodeView, Role, Unreachable, View
 
 PATIENCE_S = 10.0
 """How long a member that nobody knows is waited for before the others go on without it."""
@@ -226,6 +226,13 @@ class Knowledge:
         So it is before an instance is first formed, and when every copy of everything is gone.
         """
         return not self.owned and not self.lost and not any(node.keys for node in self.nodes.values())
+
+    @cached_property
+    def awaited(self) -> Mapping[Member, Unreachable | Absent]:
+        """The members that didn't answer and are needed: not those that are leaving and own nothing."""
+        leaving = set(self.spec.leaving)
+        owning = {self.ghost_of_id[node_id].member for node_id in self.lost}
+        return {m: outcome for m, outcome in self.view.missing.items() if m not in leaving or m in owning}
 
     @cached_property
     def unheard(self) -> tuple[Member, ...]:

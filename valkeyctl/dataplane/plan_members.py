@@ -12,15 +12,8 @@ NEEDS_A_PERSON = frozenset({Why.AUTH_FAILED, Why.RIGHT_MISSING})
 
 
 def await_members(k: Knowledge, found: Findings) -> None:
-    """Wait for members that didn't answer, but not for one that is leaving and owns nothing.
-
-    A refused login or a missing right goes away only by a person's hand.
-    """
-    leaving = set(k.spec.leaving)
-    owning = {k.ghost_of_id[node_id].member for node_id in k.lost}
-    for member, outcome in k.view.missing.items():
-        if member in leaving and member not in owning:
-            continue
+    """Wait for members that didn't answer. A refused login or a missing right goes away only by a person's hand."""
+    for member, outcome in k.awaited.items():
         if isinstance(outcome, Absent):
             found.wait(member, "it has a running Pod")
         elif outcome.why in NEEDS_A_PERSON:

@@ -137,7 +137,7 @@ def _ready(what: Plan) -> Condition:
 
 
 def _members_present(k: Knowledge) -> Condition:
-    missing = k.view.missing
+    missing = k.awaited
     if not missing:
         return Condition("MembersPresent", Status.TRUE, "AllAnswer")
     absent = [str(member) for member, outcome in missing.items() if isinstance(outcome, Absent)]
@@ -170,7 +170,7 @@ def _slots_covered(k: Knowledge, shards: Sequence[Shard]) -> Condition:
         nobody = union(lacking.values()) - union(k.owned.values())
         reason = "SlotsWithoutOwner" if nobody else "SlotsElsewhere"
         told = [f"shard {shard} lacks slots {slots}" for shard, slots in lacking.items()]
-        status = Status.UNKNOWN if nobody and k.view.missing else Status.FALSE
+        status = Status.UNKNOWN if nobody and k.awaited else Status.FALSE
         return Condition("SlotsCovered", status, reason, _few(told))
     primaries = [shard.primary for shard in shards if shard.primary is not None]
     differs = [
@@ -216,9 +216,9 @@ def _serving(k: Knowledge) -> Condition:
 
 def _unless_missing(k: Knowledge, kind: str, reason: str) -> Condition:
     """True of all members; of those that didn't answer it isn't known."""
-    if not k.view.missing:
+    if not k.awaited:
         return Condition(kind, Status.TRUE, reason)
-    names = ", ".join(str(member) for member in k.view.missing)
+    names = ", ".join(str(member) for member in k.awaited)
     return Condition(kind, Status.UNKNOWN, "MembersMissing", f"not known of {names}")
 
 

@@ -340,6 +340,15 @@ def test_strangers_that_claim_the_same_slots_are_kept_apart() -> None:
     assert DropSlots(S10, SlotSet.span(0, 5460)) in views.actions(SPEC, world.view())
 
 
+def test_who_leaves_and_owns_nothing_is_neither_waited_for_nor_missed() -> None:
+    """A scale-out that is taken back before its Pods fitted anywhere."""
+    spec = replace(FORMED, leaving=(Member(3, 0), Member(3, 1)))
+    view = absent(formed().view(), *spec.leaving)
+    assert plan(spec, view) == Done()
+    told = report_of(spec, view)
+    assert [one.type for one in told.conditions if one.status != "True"] == []
+
+
 def test_open_slots_are_closed_on_every_node_a_replicas_through_its_primary() -> None:
     world = formed()
     one, other = world.at(S00).node_id, world.at(S10).node_id
