@@ -183,15 +183,16 @@ class Rollout:
     def _evict(self, fact: PodFacts, *, ours: bool) -> None:
         """Asks until the budgets agree. `ours`: Pods of other shards were evicted in the same step.
 
-        The instance's own budget allows one Pod at a time. Where a person allowed several shards at a time, that this
-        budget alone refuses is no reason to wait: the plan has weighed all that it protects.
+        The instance's own budget allows one Pod at a time. Where a person allowed several shards at a time, or a Pod
+        that is leaving isn't Ready and never may be, that this budget alone refuses is no reason to wait: the plan has
+        weighed all that it protects.
         """
         api, place = self.session.api, self.session.place
         began = time.monotonic()
         until = min(began + EVICT_S, self.hands.deadline)
         while refusal := evict(api, place.namespace, fact.pod, uid=fact.uid):
             self.hands.may_go_on()
-            if ours and f"disruption budget {place.instance} needs" in refusal:
+            if f"disruption budget {place.instance} needs" in refusal and (ours or self._leavers_arent_ready()):
                 delete_now(api, place.namespace, fact.pod, uid=fact.uid)
                 return
             if time.monotonic() - began >= TOLD_AFTER_S:
@@ -203,6 +204,10 @@ class Rollout:
                     remedy="See which Pods aren't Ready, and why (kubectl get pods, describe pdb), and run it again.",
                 )
             time.sleep(_LOOK_S)
+
+    def _leavers_arent_ready(self) -> bool:
+        leaving = self.session.spec.leaving
+        return bool(leaving) and any(not fact.ready for fact in pod_facts(self.session.directory, leaving))
 
 
 def is_observed(workload: Object) -> bool:

@@ -13,7 +13,7 @@ import pytest
 from tests.dataplane.servers import NODE_TIMEOUT_MS, PORT, Fleet
 from tests.dataplane.writer import Writer
 from tests.unit.kube.fake_api import FakeApi
-from tests.unit.kube.pods_made import PODS, SETS
+from tests.unit.kube.pods_made import PODS, SETS, unschedulable, workload
 from tests.unit.lifecycle.stateful_sets import StatefulSets
 from valkeyctl.dataplane import Member, Spec, planned_layout
 from valkeyctl.lifecycle import patience, rollout, run
@@ -198,6 +198,18 @@ def test_a_budget_that_never_agrees_ends_it(stage: Stage, monkeypatch: pytest.Mo
         stage.update(workload_revision="r2")
     assert "kubectl get pods" in str(raised.value)
     assert set(stage.sets.revisions().values()) == {GOOD}
+
+
+def test_a_pod_that_leaves_and_never_started_uses_up_no_budget(stage: Stage) -> None:
+    """A scale-out whose Pods fit nowhere is taken back, with smaller ones for those that stay."""
+    stage.fake.put(f"{SETS}/sessions-s3", workload(3, replicas=1))
+    stage.fake.put(f"{PODS}/sessions-s3-0", unschedulable(3, 0, "0/3 nodes are available"))
+    stage.fake.budget = lambda _path: "The disruption budget sessions needs 6 healthy pods and has 6 currently"
+    stage.sets.declare("r2")
+    assert stage.update(workload_revision="r2")["phase"] == "Ready"
+    lines = stage.rolled()
+    assert lines[0] == "s0-1: replace its Pod"
+    assert "role over" in lines[1], "one shard after the other all the same"
 
 
 def test_several_shards_at_a_time_though_the_own_budget_allows_one(stage: Stage) -> None:
