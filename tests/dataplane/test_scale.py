@@ -312,6 +312,26 @@ def test_needs_no_other_rights_than_those_listed(line: str, method: str) -> None
         assert scenes.read(fleet, list(keys)) == keys
 
 
+@ways
+def test_nobody_gives_slots_to_who_cant_be_given_functions(line: str, method: str) -> None:
+    """Once it owns some, nobody would look for them again, and clients would call what isn't there."""
+    first = declared(3)
+    with Fleet(first, line) as fleet:
+        scenes.run_fresh(fleet)
+        fleet.ask(Member(0, 0), "FUNCTION", "LOAD", LIBRARY)
+        spec = become(fleet, declared(4, 0, planned_layout(4, first.layout), method))
+        for member in spec.members:
+            rights = ["-function|restore"] if member == Member(3, 0) else []
+            fleet.ask(member, "ACL", "SETUSER", "op", "on", ">secret", "allkeys", "+@all", *rights)
+        fleet.login = Credentials("op", "secret")
+        error = scenes.blocked_reason(fleet, spec)
+        assert "function|restore" in str(error)
+        assert scenes.layout_of(scenes.look(fleet, spec)) == dict(enumerate(first.layout))
+        fleet.ask(Member(3, 0), "ACL", "SETUSER", "op", "+@all")
+        scale(fleet, spec)
+        assert fleet.ask(Member(3, 0), "FUNCTION", "LIST") != []
+
+
 @pytest.mark.parametrize("line", ["8.1", "9.1"])
 def test_members_that_leave_are_forgotten_with_their_replicas_and_replicate_nobody(line: str) -> None:
     first = declared(4, 1)

@@ -70,7 +70,10 @@ class _Work:
     emptied: dict[MoveKeys, SlotSet] = field(default_factory=dict[MoveKeys, SlotSet])
 
     def copy_functions(self, moves: Sequence[Move]) -> None:
-        """Give the functions of a giver to a taker that has none: clients call them where their keys are."""
+        """Give the functions of a giver to a taker that has none: clients call them where their keys are.
+
+        A taker that can't be given them gets no slots from anybody: once it has some, nobody looks for functions again.
+        """
         held = self._ask(self.links, {move.to: move for move in moves}, lambda _: [("FUNCTION", "LIST")])
         lacking = [move for move in moves if held.get(move.to) == [[]]]
         dumps = self._ask(
@@ -78,16 +81,22 @@ class _Work:
             {move.member: move for move in lacking},
             lambda _: [("FUNCTION", "LIST"), ("FUNCTION", "DUMP")],
         )
+        unread = {move.member: self.failed[move] for move in lacking if move in self.failed}
         wanted: dict[Member, tuple[Move, bytes]] = {}
         for move in lacking:
             told = dumps.get(move.member)
             if told and told[0] and isinstance(told[1], bytes):
                 wanted.setdefault(move.to, (move, told[1]))
-        self._ask(
+        given = self._ask(
             self.links,
             {to: move for to, (move, _) in wanted.items()},
             lambda to: [("FUNCTION", "RESTORE", wanted[to][1])],
         )
+        without = {move.to: error for move, error in self.failed.items() if move.to not in given}
+        for move in lacking:
+            if move.to not in wanted and move.member in unread:
+                without.setdefault(move.to, unread[move.member])
+        self.failed.update({move: without[move.to] for move in moves if move.to in without})
 
     def start(self, moves: Sequence[MigrateSlots]) -> None:
         """Have givers begin to move slots by themselves."""
