@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 import pytest
@@ -23,7 +23,7 @@ def test_what_was_there_is_read_under_the_lease(fake: FakeApi, monkeypatch: pyte
     told: list[bool] = []
 
     @contextmanager
-    def held(*_: object) -> Iterator[None]:
+    def held(*_: object) -> Generator[None]:
         fake.put(STATUS, owned("o", data={"phase": "Ready", "formed": "true"}))
         yield
 
