@@ -137,9 +137,10 @@ def _replaceable(
     too.
     """
     for member in troubled:
-        pod, owner = pods.get(member), owner_of(k, shards[member.shard])
+        pod = pods.get(member)
         if pod is None or not pod.outdated or not pod.exists or pod.terminating:
-            return ()
+            return ()  # One that is leaving is among them, too: it has no place in the roll.
+        owner = owner_of(k, shards[member.shard])
         if owner is None or owner.member in troubled or k.lost:
             return ()
     # As with the others: from the highest ordinal down.

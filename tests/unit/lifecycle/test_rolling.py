@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.dataplane.views import absent, change, unreachable
+from tests.unit.dataplane.views import absent, change, formed, unreachable
 from tests.unit.lifecycle.rolling_world import Scene, scene, spec_of
-from valkeyctl.dataplane import Member, View
+from valkeyctl.dataplane import Member, Steps, View, plan, planned_layout
 from valkeyctl.lifecycle.forecast import forecast
 from valkeyctl.lifecycle.rolling import (
     Await,
@@ -141,6 +141,24 @@ def test_a_replica_that_lags_is_replaced_itself_and_holds_the_others_up() -> Non
     behind = change(view, S21, link=replace(link, up=False))
     assert following(made, behind) == Replace((S21,))
     assert isinstance(following(made, behind, s2_1={"outdated": False}), Await)
+
+
+def test_shards_that_leave_are_emptied_first_and_are_no_part_of_the_roll() -> None:
+    """Fewer shards and another image in one `up`: whatever the data plane still does with who leaves is waited for."""
+    before = spec_of(6, 1)
+    world = formed(before)
+    world.become(replace(spec_of(3, 1), layout=planned_layout(3, before.layout)))
+    pods = {member: PodState(member, outdated=True) for member in world.spec.members}
+    waited: set[int] = set()
+    while isinstance(what := plan(world.spec, world.view()), Steps):
+        step = plan_roll(world.spec, world.view(), pods, Terms())
+        assert isinstance(step, Await)
+        waited |= {action.member.shard for action in what.actions}
+        for action in sorted(what.actions, key=lambda action: action.member.shard)[:2]:
+            world.take(action)
+        world.settle()
+    assert waited > {3, 4, 5}
+    assert plan_roll(world.spec, world.view(), pods, Terms()) == Replace((S01,))
 
 
 # --- alone -----------------------------------------------------------------------------------------------------------
