@@ -9,6 +9,7 @@ from typing import Any
 
 from valkeyctl.dataplane import (
     Condition,
+    Member,
     Phase,
     Plan,
     Progress,
@@ -22,6 +23,7 @@ from valkeyctl.dataplane import (
 )
 from valkeyctl.dataplane.converge import READY
 from valkeyctl.dataplane.errors import Interrupted, ValkeyctlError
+from valkeyctl.dataplane.knowledge import Knowledge
 from valkeyctl.kube.declared import write_declared
 from valkeyctl.kube.errors import KubeError, LeaseHeld
 from valkeyctl.kube.events import Recorder
@@ -172,12 +174,14 @@ class _Work:
         """Raises where the work must stop: pulumi is gone, the Lease is lost, or Pods are stuck for good."""
         self.engine.require()
         self.lease.check()
-        missing = self._seen.missing if self._seen is not None else {}
-        now = time.monotonic()
-        if now - self._looked_at < POD_LOOK_S or not any(one.for_s >= POD_LOOK_S for one in missing.values()):
+        seen, now = self._seen, time.monotonic()
+        if seen is None or now - self._looked_at < POD_LOOK_S:
+            return
+        if not any(one.for_s >= POD_LOOK_S for one in seen.missing.values()):
             return
         self._looked_at = now
-        facts = [fact for fact in self._facts() if fact.member in missing]
+        awaited = Knowledge(self.session.spec, seen).awaited
+        facts = [fact for fact in self._facts(self.session.spec.everybody) if fact.member in awaited]
         lines = trouble(facts)
         if lines:
             what = f"waiting for Pods: {'; '.join(lines[:3])}{' …' if len(lines) > 3 else ''}"
@@ -225,8 +229,7 @@ class _Work:
 
     def failed(self, error: ValkeyctlError) -> ValkeyctlError:
         """Writes down the bad end, and returns what the user gets to read."""
-        facts = self._facts()
-        lines = trouble(facts)
+        facts, lines = self._facts(), trouble(self._facts(self.session.spec.everybody))
         view = getattr(error, "view", None)
         if not isinstance(view, View):
             view = self._view()
@@ -255,9 +258,10 @@ class _Work:
         except ValkeyctlError:
             return None
 
-    def _facts(self) -> list[PodFacts]:
+    def _facts(self, members: Sequence[Member] = ()) -> list[PodFacts]:
+        """Of the declared members, or of others; nothing where the API server can't be asked."""
         try:
-            return pod_facts(self.session.directory, self.session.spec.members)
+            return pod_facts(self.session.directory, members or self.session.spec.members)
         except KubeError:
             return []
 

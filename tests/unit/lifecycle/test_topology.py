@@ -230,6 +230,24 @@ def test_pods_that_no_waiting_heals_end_it_before_the_deadline(scene: Scene, mon
     assert time.monotonic() - began < 20
 
 
+def test_a_shard_that_never_started_is_taken_back(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(patience.PATIENCE_S, "ImagePullBackOff", 0.0)
+    monkeypatch.setattr(run, "POD_LOOK_S", 0.0)
+    scene.publish()
+    outs = scene.create()
+    scene.fake.put(f"{SETS}/sessions-s3", workload(3))
+    stuck = pod(3, 0, podIP=None, containerStatuses=waiting("ImagePullBackOff", "no such image"))
+    scene.fake.put(f"{PODS}/sessions-s3-0", stuck)
+    # Something to do, so that it takes more than a look.
+    scene.fleet.ask(Member(0, 0), "CONFIG", "SET", "cluster-node-timeout", 9999)
+    again = TopologyProvider().update("valkey/sessions", outs, scene.props()).outs
+    assert again is not None
+    assert [
+        one["type"] for one in again["conditions"] if one["status"] != "True" and one["type"] != "PodsOutdated"
+    ] == []
+    ShardGuardProvider().delete("id", {**scene.props(), "shard": 3.0})
+
+
 def test_a_wrong_password_is_said_without_being_shown(scene: Scene) -> None:
     scene.publish()
     scene.fake.put(SECRET, {"data": {"password": base64.b64encode(b"other-secret").decode()}})
