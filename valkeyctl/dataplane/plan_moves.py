@@ -21,7 +21,7 @@ from valkeyctl.dataplane.knowledge import Knowledge
 from valkeyctl.dataplane.plan_introduce import knows
 from valkeyctl.dataplane.plan_open import Roles, knows_its_slots, on_the_way, one_database_only
 from valkeyctl.dataplane.plan_replicas import in_sync
-from valkeyctl.dataplane.shards import Shard
+from valkeyctl.dataplane.shards import Problem, Shard
 from valkeyctl.dataplane.slots import SlotSet
 from valkeyctl.dataplane.steps import Action, MigrateSlots, MoveKeys, counted
 from valkeyctl.dataplane.view import NodeView
@@ -126,11 +126,25 @@ def _step(k: Knowledge, one: Transfer, found: Findings) -> Action | None:
         )
         return None
     if not atomic or method == "keys" or one.begun:
-        if hinders := one_database_only((one.giver, one.taker)):
+        if hinders := one_database_only((one.giver, one.taker)) or _cant_read(one):
             found.problems.append(hinders)
             return None
         return _by_keys(k, one, begun_alone=atomic and method != "keys")
     return _atomically(one, found)
+
+
+def _cant_read(one: Transfer) -> Problem | None:
+    """Why a taker of an older line can't be sent a giver's keys: its servers don't know their format."""
+    giver, taker = one.giver, one.taker
+    if not giver.moves_atomically or taker.moves_atomically:
+        return None
+    return Problem(
+        f"{giver.member} runs Valkey {giver.version} and {taker.member} {taker.version}, which can't read keys "
+        "of a newer server",
+        "Declare the shards and slots as they were until an `up` has brought all members to the newer version; then "
+        "change them.",
+        (giver.member, taker.member),
+    )
 
 
 def _atomically(one: Transfer, found: Findings) -> Action | None:

@@ -387,6 +387,17 @@ def test_keys_in_other_databases_are_never_taken_for_moved() -> None:
     assert "s1-0 holds keys in other databases" in views.blocked(SPEC, change(begun, S10, other_databases=True)).reason
 
 
+def test_slots_never_go_to_a_server_that_cant_read_them() -> None:
+    """An upgrade that stopped half way: what was upgraded may take, and can't give."""
+    declared = replace(SPEC, layout=parse_layout({0: "0-99", 1: "100-10921", 2: "10922-16383"}), explicit=True)
+    newer_gives = change(formed().view(), S10, version="8.1.8")
+    blocked = views.blocked(declared, newer_gives)
+    assert "s0-0 runs Valkey 9.1.2 and s1-0 8.1.8, which can't read keys of a newer server" in blocked.reason
+    assert "as they were until" in blocked.remedy
+    older_gives = change(formed().view(), S00, version="8.1.8")
+    assert [type(step) for step in views.actions(declared, older_gives)] == [MoveKeys]
+
+
 def test_a_slot_that_was_left_open_doesnt_make_all_others_go_key_by_key() -> None:
     declared = replace(SPEC, layout=parse_layout({0: "0-99", 1: "100-10921", 2: "10922-16383"}), explicit=True)
     world = formed()
