@@ -75,3 +75,28 @@ def test_slots_that_came_back_long_ago_arent_on_their_way() -> None:
     what = plan(world.spec, view)
     assert isinstance(what, Steps)
     assert [step.slots for step in what.actions if isinstance(step, AssignSlots)] == [gone]
+
+
+def test_who_is_being_introduced_isnt_let_go_before_that_has_ended() -> None:
+    """A scale-out that was killed while members met, and reverted: MEET goes on, whatever is forgotten meanwhile."""
+    world = formed(FOUR)
+    world.become(target(3, 0, FOUR.layout))
+    while world.at(LEAVING).slots:
+        what = plan(world.spec, world.view())
+        assert isinstance(what, Steps)
+        for step in what.actions:
+            world.take(step)
+        world.settle()
+    view = world.view()
+    what = plan(world.spec, view)
+    assert isinstance(what, Steps)
+    assert [step for step in what.actions if isinstance(step, Forget)]
+    one = Member(1, 0)
+    met = replace(next(iter(view.nodes[one].peers.values())), node_id="f" * 40, handshake=True)
+    there = view.nodes[LEAVING].endpoint
+    met = replace(met, address=there.address, port=there.port, slots=SlotSet())
+    still = change(view, one, peers={**view.nodes[one].peers, met.node_id: met})
+    what = plan(world.spec, still)
+    assert isinstance(what, Steps)
+    assert not what.actions
+    assert "nobody is being introduced to it any more" in "; ".join(what.describe())
