@@ -66,7 +66,7 @@ def test_a_lost_majority_is_told_and_taken_over_from_as_declared(
     written = formed.client.write(INSTANCE, 1500)
     copies = {shard: probe.replica_of(nodes, shard).node_id for shard in (0, 1)}
     silent = [probe.primary_of(nodes, shard).pod for shard in (0, 1)]
-    formed.stack.configure({INSTANCE: unattended(timeoutSeconds=15)})
+    formed.stack.configure({INSTANCE: unattended(timeoutSeconds=10)})
     formed.stack.up()
     thaw += [inside.one(formed.namespace, pod, word) for pod in silent for word in (inside.AGENT, inside.SERVER)]
     for process in thaw:
