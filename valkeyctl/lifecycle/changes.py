@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from valkeyctl.dataplane import Layout, describe_layout, planned_layout
 from valkeyctl.dataplane.errors import InvalidSlots, ValkeyctlError
-from valkeyctl.dataplane.slots import EMPTY, slots_moved
 from valkeyctl.lifecycle.props import Props, is_unknown, layout_of
 
 if TYPE_CHECKING:
@@ -46,9 +45,6 @@ DECLARED_KEYS = (
 
 #: Of these, those whose change moves roles or replaces Pods: a preview looks at Valkey to tell which.
 ROLLING_KEYS = ("workload_revision", "primary_ordinals")
-
-
-_MOST_SHARDS_TOLD = 8
 
 
 class ChangeRefused(ValkeyctlError):  # noqa: N818 - reads as what happened
@@ -107,24 +103,6 @@ def _refuse_lost_copies(olds: Props, news: Props) -> None:
         where="replicas",
         remedy="Declare `replicas: 1` first, which takes copies, or set `allowDataLoss: true` for this `pulumi up`.",
     )
-
-
-def told_moves(olds: Props, news: Props) -> str:
-    """What a change of the planned layout moves, in a line for a person; "" where it moves nothing, or isn't known."""
-    if any(not props.get("layout") or is_unknown(props["layout"]) for props in (olds, news)):
-        return ""
-    before, after = layout_of(olds["layout"]), layout_of(news["layout"])
-    moved = slots_moved(before, after)
-    if not moved:
-        return ""
-    parts: list[str] = []
-    for shard in range(max(len(before), len(after))):
-        had = before[shard] if shard < len(before) else EMPTY
-        gets = after[shard] if shard < len(after) else EMPTY
-        if had != gets:
-            parts.append(f"s{shard} {len(had)} => {len(gets)}")
-    more = f", and {len(parts) - _MOST_SHARDS_TOLD} more" if len(parts) > _MOST_SHARDS_TOLD else ""
-    return f"move {moved} slots: {', '.join(parts[:_MOST_SHARDS_TOLD])}{more}"
 
 
 def refuse_storage_change(olds: Props, news: Props) -> None:

@@ -9,9 +9,11 @@ from typing import Any
 import pulumi
 from pulumi import dynamic
 
-from valkeyctl.lifecycle.changes import DECLARED_KEYS, ROLLING_KEYS, planned_inputs, told_moves
+from valkeyctl.dataplane.slots import EMPTY
+from valkeyctl.lifecycle.changes import DECLARED_KEYS, ROLLING_KEYS, planned_inputs
 from valkeyctl.lifecycle.connection import Connection, options
 from valkeyctl.lifecycle.engine import engine
+from valkeyctl.lifecycle.moves import planned_moves, told_moves, told_strays
 from valkeyctl.lifecycle.props import changed, declaration_of, is_unknown, place_of
 from valkeyctl.lifecycle.provider import Props, Provider
 
@@ -35,22 +37,30 @@ class TopologyProvider(Provider):
 
     def diff_it(self, olds: Props, news: Props) -> dynamic.DiffResult:
         """Compares what is declared, then looks at Valkey itself, which may be in another state all the same."""
-        from valkeyctl.lifecycle.look import look  # noqa: PLC0415
+        from valkeyctl.lifecycle.look import look, look_briefly  # noqa: PLC0415
 
         replaces = changed(olds, news, ("namespace", "instance"))
         if replaces or is_unknown([news.get(key) for key in DECLARED_KEYS]):
             return dynamic.DiffResult(changes=True, replaces=replaces)
         declared = changed(olds, news, DECLARED_KEYS)
-        if declared and (moves := told_moves(_as_planned(olds), news)):
-            engine().info(f"to do: {moves}")
-        if declared and not changed(olds, news, ROLLING_KEYS):
+        before, formed = _as_planned(olds), _was_ready(olds)
+        declaration = declaration_of(_as_planned(news))
+        moving = planned_moves(before, news) if declared else EMPTY
+        if changed(olds, news, ROLLING_KEYS) or not declared:
+            new_template = bool(changed(olds, news, ("workload_revision",)))
+            seen = look(declaration, formed=formed, all_outdated=new_template, moving=moving)
+        elif moving:
+            seen = look_briefly(declaration, formed=formed, moving=moving)
+        else:
             return dynamic.DiffResult(changes=True, replaces=replaces)
-        new_template = bool(changed(olds, news, ("workload_revision",)))
-        seen = look(declaration_of(_as_planned(news)), formed=_was_ready(olds), all_outdated=new_template)
         if seen.problem:
             engine().progress(seen.problem)  # Prepare says it for good, where it matters
+        if moving:
+            moves = told_moves(before, news, seen.weight, done=seen.moved)
+        else:
+            moves = told_strays(seen.weight) if seen.weight is not None else ""
         # Of what is about to change, what Valkey lacks now tells nothing.
-        for line in (*(() if declared else seen.todo), *seen.rolling):
+        for line in (*((moves,) if moves else ()), *(() if declared else seen.todo), *seen.rolling):
             engine().info(f"to do: {line}")
         if not seen.told_to_agents and not seen.problem and not declared:
             engine().info("to do: tell the Pods' agents what is declared")
