@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -86,9 +85,9 @@ def takes_writes(scene: Scene, member: Member) -> bool:
 
 
 @pytest.fixture
-def formed(scene: Scene) -> Iterator[tuple[Scene, dict[str, Any]]]:  # noqa: F811
+def formed(scene: Scene) -> tuple[Scene, dict[str, Any]]:
     scene.publish()
-    yield scene, scene.create(persistent=True)
+    return scene, scene.create(persistent=True)
 
 
 def test_everything_is_brought_to_rest_before_the_pods_go(
@@ -221,13 +220,13 @@ def test_copies_that_cannot_be_made_equal_leave_all_as_it_was(
     assert not scene.fake.objects[LEASE]["spec"]["holderIdentity"]
 
 
-def test_what_never_was_ready_just_stops(scene: Scene) -> None:  # noqa: F811
+def test_what_never_was_ready_just_stops(scene: Scene) -> None:
     scene.publish()
     assert prepare(scene, paused=True)
     assert takes_writes(scene, Member(0, 0))
 
 
-def test_made_paused_it_is_formed_when_it_comes(scene: Scene) -> None:  # noqa: F811
+def test_made_paused_it_is_formed_when_it_comes(scene: Scene) -> None:
     for shard in range(SHARDS):
         made = workload(shard, replicas=0)
         made["metadata"] |= {"uid": f"uid-{shard}", "namespace": "valkey"}
