@@ -67,7 +67,7 @@ def test_it_stops_keeps_and_comes_back(sandbox: Sandbox, kube: Kube) -> None:
     seen = stack.run("preview")
     assert "stop all 6 Pods; the data stays on their 6 volumes" in seen.output
     assert set(seen.changes().values()) == {"update"}
-    with client.writing(INSTANCE) as record:
+    with client.writing(INSTANCE, end_s=240) as record:
         done = stack.up(timeout_s=PAUSE_S)
     assert "all copies are equal: 6 Pods may stop" in done.output
     assert record.acknowledged, "it was written to until the end"
