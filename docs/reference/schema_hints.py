@@ -176,7 +176,12 @@ LONE_INSTANCE_RULES: list[Schema] = [
     },
     {
         "if": {"not": {"properties": {"persistence": {"type": "object"}}, "required": ["persistence"]}},
-        "then": {"properties": {"config": {"properties": {"appendonly": {"not": _YES}, "save": _NOTHING}}}},
+        "then": {
+            "properties": {
+                "paused": {"const": False},
+                "config": {"properties": {"appendonly": {"not": _YES}, "save": _NOTHING}},
+            }
+        },
     },
     *(
         {

@@ -59,6 +59,7 @@ def run_paused(declaration: Declaration, engine: Engine, tell: Callable[[str], N
             formed=formed,
             destroying=False,
             declared=declared(declaration),
+            done=(),
             failure="",
             observed_at="",
             observer=f"up of {place.owner}",

@@ -94,8 +94,8 @@ def test_servers_are_told_to_rest_before_the_statefulsets_are_scaled() -> None:
     told = seen["Prepare sessions"].inputs["settings"]
     assert (told["cluster-replica-no-failover"], told["shutdown-on-sigterm"]) == ("yes", "default")
     live = seen["ConfigMap sessions-config"].inputs["data"]["live.conf"]
-    assert "cluster-replica-no-failover yes\n" in live
-    assert "shutdown-on-sigterm default\n" in live
+    assert 'cluster-replica-no-failover "yes"\n' in live
+    assert 'shutdown-on-sigterm "default"\n' in live
 
 
 @pytest.mark.parametrize("version", ["9.1", "8.1"])
