@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 
 import valkey
@@ -12,7 +12,13 @@ import valkey
 from tests.dataplane import scenes
 from tests.dataplane.servers import Fleet
 from valkeyctl.dataplane import Credentials, Member, Spec, View, converge
-from valkeyctl.dataplane.holding import COMMANDS_NEEDED_TO_HOLD, disk_troubles, hold_writes, release_writes
+from valkeyctl.dataplane.holding import (
+    COMMANDS_NEEDED_TO_HOLD,
+    disk_troubles,
+    hold_writes,
+    release_writes,
+    tell_settings,
+)
 from valkeyctl.dataplane.plan import Plan
 from valkeyctl.dataplane.plan_pause import plan_pause
 
@@ -48,7 +54,11 @@ class Writing:
         return self.acknowledged
 
 
-def await_equal(fleet: Fleet) -> View:
+def come_to_rest(fleet: Fleet, primaries: Collection[Member]) -> View:
+    assert tell_settings(fleet.dialer, fleet.directory(), AT_REST) == {}
+    endpoints = {member: fleet.directory()[member] for member in primaries}
+    assert hold_writes(fleet.dialer, endpoints, for_s=60) == {}
+
     def decide(spec: Spec, view: View) -> Plan:
         return plan_pause(spec, view, members=spec.members, exactly=True)
 
@@ -86,8 +96,7 @@ def test_every_copy_has_all_that_was_acknowledged_when_all_stop_at_once(line: st
         slot = next(str(number) for number in range(1000) if Fleet.slot(str(number)) in view.nodes[primary].slots)
         writing = Writing(fleet, primary, slot)
         writing.until(500)
-        assert hold_writes(fleet.dialer, fleet.directory(), for_s=60, settings=AT_REST) == {}
-        await_equal(fleet)
+        come_to_rest(fleet, [member for member, node in view.nodes.items() if node.slots])
         assert disk_troubles(fleet.dialer, fleet.directory()) == {}
         held = keys(fleet)
         assert {held[Member(0, 0)], held[Member(0, 1)]} == {writing.acknowledged}
@@ -111,8 +120,7 @@ def test_each_disk_alone_has_everything(line: str) -> None:
         primary, replica = sorted(view.nodes, key=lambda member: not view.nodes[member].slots)
         writing = Writing(fleet, primary, "a")
         writing.until(500)
-        hold_writes(fleet.dialer, fleet.directory(), for_s=60, settings=AT_REST)
-        await_equal(fleet)
+        come_to_rest(fleet, [primary])
         terminate(fleet)
         acknowledged = writing.end()
         # The primary's disk is lost during the pause.
@@ -125,13 +133,13 @@ def test_writes_go_on_when_they_are_released_or_when_nobody_comes(line: str) -> 
         fleet.start()
         scenes.run(fleet)
         member = Member(0, 0)
-        hold_writes(fleet.dialer, fleet.directory(), for_s=60, settings={})
+        hold_writes(fleet.dialer, fleet.directory(), for_s=60)
         writing = Writing(fleet, member, "a")
         assert "paused_actions:write" in str(fleet.ask(member, "INFO", "clients"))
         assert writing.acknowledged == 0
         assert release_writes(fleet.dialer, fleet.directory()) == {}
         writing.until(1)
-        hold_writes(fleet.dialer, fleet.directory(), for_s=0.2, settings={})
+        hold_writes(fleet.dialer, fleet.directory(), for_s=0.2)
         writing.until(writing.acknowledged + 10)
         fleet.servers[member].kill()
         writing.end()
@@ -143,7 +151,8 @@ def test_it_needs_no_other_rights_than_those_listed(line: str) -> None:
         rights = [f"+{command}" for command in COMMANDS_NEEDED_TO_HOLD]
         fleet.ask(Member(0, 0), "ACL", "SETUSER", "op", "on", ">secret", "resetkeys", "-@all", *rights)
         fleet.login = Credentials("op", "secret")
-        assert hold_writes(fleet.dialer, fleet.directory(), for_s=1, settings=AT_REST) == {}
+        assert tell_settings(fleet.dialer, fleet.directory(), AT_REST) == {}
+        assert hold_writes(fleet.dialer, fleet.directory(), for_s=1) == {}
         assert disk_troubles(fleet.dialer, fleet.directory()) == {}
         assert release_writes(fleet.dialer, fleet.directory()) == {}
         assert fleet.ask(Member(0, 0), "ACL", "LOG") == []
@@ -152,6 +161,6 @@ def test_it_needs_no_other_rights_than_those_listed(line: str) -> None:
 def test_a_setting_that_a_server_refuses_is_told_with_its_name(line: str) -> None:
     with Fleet(scenes.spec_of(1, 0), line) as fleet:
         fleet.start()
-        refused = hold_writes(fleet.dialer, fleet.directory(), for_s=1, settings={"shutdown-on-sigterm": "never"})
+        refused = tell_settings(fleet.dialer, fleet.directory(), {"shutdown-on-sigterm": "never"})
         assert list(refused) == [Member(0, 0)]
         assert "shutdown-on-sigterm" in str(refused[Member(0, 0)])

@@ -7,14 +7,14 @@ everything.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from valkeyctl.dataplane import Endpoint, Member, Plan, Progress, Spec, View, converge
 from valkeyctl.dataplane.converge import READY
 from valkeyctl.dataplane.errors import Blocked, DeadlineExceeded, Interrupted, ValkeyctlError
-from valkeyctl.dataplane.holding import disk_troubles, hold_writes, release_writes
+from valkeyctl.dataplane.holding import disk_troubles, hold_writes, release_writes, tell_settings
 from valkeyctl.dataplane.plan_pause import in_sync_with_primary, plan_pause, serving_primaries
 from valkeyctl.kube.access import Api
 from valkeyctl.kube.declared import DeclaredState, DeclaredUnreadable, read_declared, write_declared
@@ -161,11 +161,13 @@ def _bring_to_rest(
     tell: Callable[[str], None],
     may_go_on: Callable[[], None],
 ) -> None:
-    """Hold writes everywhere, wait until the copies are equal, and see that disks take what is written."""
+    """Have no role move any more, hold writes, wait until the copies are equal, and see that disks take what comes."""
     may_go_on()
-    endpoints = found.directory()
-    refused = hold_writes(found.dialer, endpoints, for_s=HOLD_S, settings=declared.at_rest)
-    _refuse({member: str(error) for member, error in refused.items() if member in members})
+    _refuse_any(tell_settings(found.dialer, _among(found.directory(), members), declared.at_rest))
+    # From here on roles stay where they are, and so it is known who takes writes.
+    primaries = _among(found.directory(), serving_primaries(found.spec, found.look()))
+    may_go_on()
+    _refuse_any(hold_writes(found.dialer, primaries, for_s=HOLD_S))
 
     def decide(spec: Spec, view: View) -> Plan:
         return plan_pause(spec, view, members=members, exactly=True)
@@ -179,8 +181,13 @@ def _bring_to_rest(
             where=found.spec.instance,
             remedy="See `valkeyctl status`, and run it again.",
         ) from error
-    primaries = {member: endpoints[member] for member in serving_primaries(found.spec, view) if member in endpoints}
-    _refuse(disk_troubles(found.dialer, _among(primaries, members)))
+    if missed := [member for member in serving_primaries(found.spec, view) if member not in primaries]:
+        _refuse(dict.fromkeys(missed, "it has become a primary meanwhile"))
+    _refuse(disk_troubles(found.dialer, primaries))
+
+
+def _refuse_any(errors: Mapping[Member, ValkeyctlError]) -> None:
+    _refuse({member: str(error) for member, error in errors.items()})
 
 
 def _refuse(troubles: Mapping[Member, str]) -> None:
@@ -220,7 +227,7 @@ def _asked_for(place: Place, found: Present) -> frozenset[Member]:
     return frozenset(Member(shard, ordinal) for shard, size in enumerate(sizes) for ordinal in range(size))
 
 
-def _among(endpoints: Mapping[Member, Endpoint], members: frozenset[Member]) -> dict[Member, Endpoint]:
+def _among(endpoints: Mapping[Member, Endpoint], members: Collection[Member]) -> dict[Member, Endpoint]:
     return {member: endpoint for member, endpoint in endpoints.items() if member in members}
 
 

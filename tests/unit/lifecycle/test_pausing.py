@@ -163,14 +163,15 @@ def test_paused_and_back_with_the_same_members(formed: tuple[Scene, dict[str, An
 
 
 def test_killed_between_two_shards_the_next_one_stops_the_others(formed: tuple[Scene, dict[str, Any]]) -> None:
-    scene, _ = formed
+    scene, outs = formed
     prepare(scene, paused=True)
     scale(scene, 0, 0)
     # Writes went on meanwhile, and nobody has healed what is to stop.
-    for member in EVERY[2:]:
+    primaries = [Member(shard, int(outs["primaries"][f"s{shard}"][-1])) for shard in (1, 2)]
+    for member in primaries:
         scene.fleet.ask(member, "CLIENT", "UNPAUSE")
     assert prepare(scene, paused=True)
-    assert not any(takes_writes(scene, member) for member in EVERY[2:])
+    assert not any(takes_writes(scene, member) for member in primaries)
     scale(scene, 0, 1, 2)
     assert not prepare(scene, paused=True)
 
