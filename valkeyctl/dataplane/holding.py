@@ -57,7 +57,8 @@ def disk_troubles(dialer: Dialer, endpoints: Endpoints) -> Mapping[Member, str]:
 
 def disk_trouble(info: str) -> str:
     """What a server's INFO tells of its last write to its disk, where that went wrong; else "". Pure."""
-    return next(_failures(dict(line.partition(":")[::2] for line in info.splitlines() if ":" in line)), "")
+    pairs = (line.partition(":") for line in info.splitlines())
+    return next(_failures({name: value for name, colon, value in pairs if colon}), "")
 
 
 def _failures(facts: Mapping[str, str]) -> Iterator[str]:

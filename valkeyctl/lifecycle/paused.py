@@ -86,7 +86,7 @@ def run_paused(declaration: Declaration, engine: Engine, tell: Callable[[str], N
         )
         write_status(api, place.namespace, place.instance, place.owner, status)
         recorder.phase(str(Phase.PAUSED), condition.message, bad=False)
-    known = {"primaries": dict(status.primaries)}
+    known: dict[str, Any] = {"primaries": dict(status.primaries)}
     if status.server_version:
         known["server_version"] = status.server_version
     return Resting({**_outputs(declaration, Phase.PAUSED, condition), **known}, formed)
