@@ -57,11 +57,11 @@ def to_do(place: Place, *, paused: bool) -> str:
         api = api_of(place)
         if paused:
             pods = sum(sizes_of(place, Directory(api, place.namespace, place.instance)))
-            return f"stop all {_counted(pods)}; the data stays on {_disks(pods)}" if pods else ""
+            return f"stop {_all(pods)}; the data stays on {_disks(pods)}" if pods else ""
         state = _declared(api, place)
         if state is not None and state.paused:
             pods = len(state.spec.members)
-            return f"start all {_counted(pods)}, with the data that is on {_disks(pods)}"
+            return f"start {_all(pods)}, with the data that is on {_disks(pods)}"
     return ""
 
 
@@ -92,7 +92,7 @@ def pause(place: Place, declared: Pausing, engine: Engine, tell: Callable[[str],
             if not isinstance(error, Interrupted):  # else somebody else may have the Lease by now
                 _tell_all(found.api, place, paused=False)
             raise
-    engine.info(f"no more writes are taken, and all copies are equal: {_counted(len(members))} may stop")
+    engine.info(f"no more writes are taken, and all copies are equal: {_all(len(members))} may stop")
 
 
 def wake(place: Place, declared: Pausing, engine: Engine, tell: Callable[[str], None]) -> None:
@@ -252,8 +252,8 @@ def _declared(api: Api, place: Place) -> DeclaredState | None:
         return None  # The topology writes it anew.
 
 
-def _counted(pods: int) -> str:
-    return f"{pods} Pod" if pods == 1 else f"{pods} Pods"
+def _all(pods: int) -> str:
+    return "the Pod" if pods == 1 else f"all {pods} Pods"
 
 
 def _disks(pods: int) -> str:

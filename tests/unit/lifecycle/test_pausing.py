@@ -99,7 +99,7 @@ def test_everything_is_brought_to_rest_before_the_pods_go(
     assert prepare(scene, paused=True)
     told = capsys.readouterr().err
     assert "to do: stop all 6 Pods; the data stays on their 6 volumes" in told
-    assert "all copies are equal: 6 Pods may stop" in told
+    assert "all copies are equal: all 6 Pods may stop" in told
     assert not takes_writes(scene, primary)
     for member in EVERY:
         assert setting(scene, member, "cluster-replica-no-failover") == "yes"
