@@ -88,9 +88,11 @@ def pause(place: Place, declared: Pausing, engine: Engine, tell: Callable[[str],
         try:
             _bring_to_rest(found, in_sync, declared, tell, may_go_on)
         except ValkeyctlError as error:
-            release_writes(found.dialer, found.directory())
-            if not isinstance(error, Interrupted):  # else somebody else may have the Lease by now
-                _tell_all(found.api, place, paused=False)
+            # Settings are set back by the agents, which find them otherwise in the ConfigMap.
+            with suppress(ValkeyctlError):  # why it failed is what a person has to know
+                release_writes(found.dialer, found.directory())
+                if not isinstance(error, Interrupted):  # else somebody else may have the Lease by now
+                    _tell_all(found.api, place, paused=False)
             raise
     engine.info(f"no more writes are taken, and all copies are equal: {_all(len(members))} may stop")
 
