@@ -362,6 +362,12 @@ class ClusterSettings(Model):
         description="Any text. Another one than before replaces all Pods, as a changed template does, without losing "
         "data: the date of the day will do.",
     )
+    paused: bool = Field(
+        default=False,
+        description="Stops all Pods and keeps everything else, the volumes above all: the members come back as they "
+        "were, with their data, when it is taken out. Needs `persistence`. Meanwhile shards, replicas, slots and the "
+        "line of the version stay as they are; other changes take effect when the Pods come back.",
+    )
     primaries: Annotated[Mapping[int, int], PlainValidator(_primaries)] = Field(
         default={},
         description="Which members are to have their shards' primary roles, shard → ordinal, as in "

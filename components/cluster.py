@@ -121,6 +121,7 @@ class ValkeyCluster(pulumi.ComponentResource):
             replicas=self._args.replicas,
             port=CLIENT_PORT,
             credentials=self._credentials,
+            paused=self._args.paused,
             opts=ResourceOptions(parent=self, depends_on=opts.depends_on if opts else None),
         )
 
@@ -236,7 +237,9 @@ class ValkeyCluster(pulumi.ComponentResource):
         workload = kubernetes.apps.v1.StatefulSet(
             name,
             metadata=self._identity.metadata(name, shard=shard, annotations=NO_WAIT),
-            spec=statefulset.statefulset_spec(pod, replicas=args.replicas, persistence=args.persistence),
+            spec=statefulset.statefulset_spec(
+                pod, replicas=args.replicas, persistence=args.persistence, paused=args.paused
+            ),
             opts=self._below(
                 *before,
                 *self._claims(shard, prepare),
@@ -324,6 +327,7 @@ class ValkeyCluster(pulumi.ComponentResource):
             version=version_label(args.server_image),
             primary_ordinals={str(shard): ordinal for shard, ordinal in args.primary_ordinals.items()} or None,
             parallel_shards=args.rollout.max_parallel_shards,
+            paused=args.paused,
             opts=self._below(prepare, *shards),
         )
 

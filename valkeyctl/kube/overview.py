@@ -14,6 +14,7 @@ from valkeyctl.dataplane import (
     Layout,
     Member,
     NodeView,
+    Phase,
     Role,
     Spec,
     Status,
@@ -38,6 +39,7 @@ from valkeyctl.kube.labels import (
     SHARD_LABEL,
     status_name,
 )
+from valkeyctl.kube.paused import paused_condition, running_pods
 from valkeyctl.kube.pods import PodFacts, on_lost_nodes, pod_facts
 from valkeyctl.kube.secrets import read_credentials
 from valkeyctl.kube.status import Declared, InstanceStatus, parse_status
@@ -144,6 +146,8 @@ def _cluster(api: Api, found: Found, transport: str) -> Overview:
     declared, status = found.declared, found.status
     directory = Directory(api, found.namespace, found.instance, declared.port)
     busy = _busy(api, found)
+    if declared.paused:
+        return _resting(found, directory, busy)
     try:
         spec = Spec(
             found.instance,
@@ -187,6 +191,28 @@ def _cluster(api: Api, found: Found, transport: str) -> Overview:
         status.failure_of if status and failure else "",
         busy,
         server_version=told.server_version,
+    )
+
+
+def _resting(found: Found, directory: Directory, busy: str) -> Overview:
+    """An instance that is declared to be paused: nobody is asked, and no Pod is missed."""
+    status = found.status or InstanceStatus("")
+    try:
+        running, problem = running_pods(directory), ""
+    except ValkeyctlError as error:
+        running, problem = (), str(error)
+    phase = Phase.UNREACHABLE if problem else Phase.DEGRADED if running else Phase.PAUSED
+    return Overview(
+        found.namespace,
+        found.instance,
+        str(phase),
+        status.conditions if problem else (paused_condition(running),),
+        todo=(f"stop {len(running)} Pod{'s' if len(running) > 1 else ''}, as `paused` declares",) if running else (),
+        failure=status.failure if running or problem else "",
+        failure_of=status.failure_of if running or problem else "",
+        busy=busy,
+        problem=problem,
+        server_version=status.server_version,
     )
 
 

@@ -141,18 +141,24 @@ def outputs_of(session: Session, found: Report, facts: Sequence[PodFacts]) -> di
 
     No key, offset, time, or count: a drift check would be red for ever.
     """
-    declaration, place = session.declaration, session.place
-    host = f"{place.instance}.{place.namespace}.svc"
     named = {"layout": describe_layout(found.layout)} if any(found.layout) else {}
     versions = {"server_version": found.server_version} if found.server_version else {}
     return {
         "phase": str(found.phase),
         "conditions": [_condition(one) for one in (*found.conditions, *pod_conditions(facts))],
         "primaries": dict(found.primaries),
-        "endpoints": {"host": host, "port": declaration.port, "uri": f"valkey://{host}:{declaration.port}"},
-        "secret_name": str((declaration.credentials or {}).get("secretName") or ""),
+        **place_outputs(session.declaration),
         **named,
         **versions,
+    }
+
+
+def place_outputs(declaration: Declaration) -> dict[str, Any]:
+    """The outputs that say where the instance is, whatever runs of it."""
+    host = f"{declaration.place.instance}.{declaration.place.namespace}.svc"
+    return {
+        "endpoints": {"host": host, "port": declaration.port, "uri": f"valkey://{host}:{declaration.port}"},
+        "secret_name": str((declaration.credentials or {}).get("secretName") or ""),
     }
 
 

@@ -74,7 +74,7 @@ class Declaration:
     `migration`: how slots are moved.
     `live_settings`: what every running server is to have, as it tells it; empty where the program doesn't say it.
     `version`: the server's, as its image tells it, "" where that tells none. `primaries`: shard → the ordinal that is
-    to be its primary. `parallel_shards`: in how many shards at a time Pods are replaced.
+    to be its primary. `parallel_shards`: in how many shards at a time Pods are replaced. `paused`: no Pod is to run.
     """
 
     place: Place
@@ -96,6 +96,7 @@ class Declaration:
     version: str = ""
     primaries: Mapping[int, int] = field(default_factory=dict[int, int])
     parallel_shards: int = 1
+    paused: bool = False
 
 
 def declaration_of(props: Props) -> Declaration:
@@ -120,6 +121,7 @@ def declaration_of(props: Props) -> Declaration:
         version=str(props.get("version") or ""),
         primaries={int(shard): int(ordinal) for shard, ordinal in (props.get("primary_ordinals") or {}).items()},
         parallel_shards=int(props.get("parallel_shards") or 1),
+        paused=bool(props.get("paused")),
     )
 
 
