@@ -326,6 +326,9 @@ class ValkeyCluster(pulumi.ComponentResource):
             workload_revision=self._revision(),
             version=version_label(args.server_image),
             primary_ordinals={str(shard): ordinal for shard, ordinal in args.primary_ordinals.items()} or None,
+            # None where it isn't declared: an instance that was made before there was such a thing has no update to do.
+            spread_primaries=args.spread_primaries or None,
+            prefer_ordinal_zero=(args.spread_primaries and args.prefer_ordinal_zero) or None,
             parallel_shards=args.rollout.max_parallel_shards,
             paused=args.paused,
             opts=self._below(prepare, *shards),

@@ -139,6 +139,7 @@ EXAMPLES: Mapping[str, Any] = {
     "Instance.paused": True,
     "Instance.primaries": {"0": 1},
     "Instance.prefer_ordinal_zero": True,
+    "Instance.spread_primaries": True,
     "Instance.takeover": {"afterSeconds": 60},
     "Instance.timeout_s": 900,
     "Instance.allow_data_loss": True,

@@ -38,6 +38,8 @@ DECLARED_KEYS = (
     "workload_revision",
     "version",
     "primary_ordinals",
+    "spread_primaries",
+    "prefer_ordinal_zero",
     "parallel_shards",
     "paused",
     "context",
@@ -46,7 +48,7 @@ DECLARED_KEYS = (
 )
 
 #: Of these, those whose change moves roles or replaces Pods: a preview looks at Valkey to tell which.
-ROLLING_KEYS = ("workload_revision", "primary_ordinals")
+ROLLING_KEYS = ("workload_revision", "primary_ordinals", "spread_primaries", "prefer_ordinal_zero")
 
 
 class ChangeRefused(ValkeyctlError):  # noqa: N818 - reads as what happened

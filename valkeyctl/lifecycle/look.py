@@ -38,6 +38,7 @@ from valkeyctl.kube.status import read_status
 from valkeyctl.kube.trouble import pod_conditions
 from valkeyctl.lifecycle.forecast import forecast, states
 from valkeyctl.lifecycle.props import Declaration
+from valkeyctl.lifecycle.roles import with_roles
 from valkeyctl.lifecycle.session import Session, api_of, for_agents, open_session
 
 ANSWER_TIMEOUT_S = 2.0
@@ -98,17 +99,18 @@ def look(
         endpoints = session.directory()
         view = observe(session.spec, endpoints, session.dialer, timeout_s=ANSWER_TIMEOUT_S)
         facts = pod_facts(session.directory, session.spec.members)
+        spec = with_roles(session, view, facts)
         weight, moved = (None, EMPTY) if moving is None else _weigh(session, view, endpoints, moving)
     except ValkeyctlError as error:
         return Seen(right=False, problem=str(error), outputs=unreachable(str(error)))
     # A role that is elsewhere than declared is something to do, and nothing that an instance would lack.
-    found, planned = report(replace(session.spec, primaries={}), view), plan(session.spec, view)
+    found, planned = report(replace(spec, primaries={}), view), plan(spec, view)
     steps = planned.steps if isinstance(planned, Steps) else ()
     todo = tuple(step.describe() for step in steps if not isinstance(step, HandOver))
     if not isinstance(planned, Steps | Done):
         todo = (f"{planned.reason}. {planned.remedy}",)
     pods = states(facts, all_outdated=all_outdated)
-    rolling = forecast(session.spec, view, pods)
+    rolling = forecast(spec, view, pods)
     right = isinstance(planned, Done) and not any(pod.outdated for pod in pods.values())
     return Seen(
         right, todo, told, found, rolling=rolling, outputs=outputs_of(session, found, facts), weight=weight, moved=moved

@@ -177,6 +177,8 @@ class Topology(dynamic.Resource, module="valkey", name="Topology"):
         workload_revision: pulumi.Input[str] = "",
         version: pulumi.Input[str] | None = None,
         primary_ordinals: Mapping[str, int] | None = None,
+        spread_primaries: pulumi.Input[bool] | None = None,
+        prefer_ordinal_zero: pulumi.Input[bool] | None = None,
         parallel_shards: pulumi.Input[int] = 1,
         paused: pulumi.Input[bool] = False,
         opts: pulumi.ResourceOptions | None = None,
@@ -195,6 +197,8 @@ class Topology(dynamic.Resource, module="valkey", name="Topology"):
         which the Pods' agents apply, are verified on every member at the end. No secret may be among them.
         `version`: the server's, "9.1.2"; None where the image tells none. `primary_ordinals`: the members that are
         to have their shards' primary roles, shard → ordinal, `{"0": 1}`; others stay where they are.
+        `spread_primaries`: of those others, roles move so that no zone and no node has more primaries than it must, and
+        with `prefer_ordinal_zero` to the ordinal 0 where the spread is as good; without the former, that does nothing.
         `parallel_shards`: in how many shards at a time Pods of a former template are replaced. `paused`: no Pod is to
         run; it returns when the last one has gone, and shards, replicas, slots and version stay as they were.
         """
@@ -220,6 +224,8 @@ class Topology(dynamic.Resource, module="valkey", name="Topology"):
             "workload_revision": workload_revision,
             "version": version,
             "primary_ordinals": dict(primary_ordinals) if primary_ordinals is not None else None,
+            "spread_primaries": spread_primaries,
+            "prefer_ordinal_zero": prefer_ordinal_zero,
             "parallel_shards": parallel_shards,
             "paused": paused,
             # Outputs: named here so that the resource has attributes for them; `check` fills the layout.

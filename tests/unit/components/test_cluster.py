@@ -208,6 +208,26 @@ def test_topology_is_told_what_is_declared() -> None:
     assert inputs["owner"] == "acme/valkey/dev/sessions"
 
 
+@pytest.mark.parametrize(
+    ("roles", "ordinals", "spread", "zero"),
+    [
+        ({}, None, None, None),
+        ({"primaries": {"2": 1}, "preferOrdinalZero": True}, {"0": 0, "1": 0, "2": 1}, None, None),
+        ({"primaries": {"2": 1}, "spreadPrimaries": True}, {"2": 1}, True, None),
+        ({"spreadPrimaries": True, "preferOrdinalZero": True}, None, True, True),
+    ],
+)
+def test_topology_is_told_where_roles_are_to_be(
+    roles: dict[str, Any],
+    ordinals: dict[str, int] | None,
+    spread: bool | None,  # noqa: FBT001
+    zero: bool | None,  # noqa: FBT001
+) -> None:
+    inputs = program(ClusterArgs.model_validate(roles))["Topology sessions"].inputs
+    told = [inputs.get(key) for key in ("primary_ordinals", "spread_primaries", "prefer_ordinal_zero")]
+    assert told == [ordinals, spread, zero]
+
+
 @pytest.mark.parametrize(("config", "told"), [({}, 5000), ({"cluster-node-timeout": "9000"}, 9000)])
 def test_topology_is_told_the_node_timeout_that_is_in_effect(config: dict[str, Any], told: int) -> None:
     assert program(ClusterArgs(config=config))["Topology sessions"].inputs["node_timeout_ms"] == told

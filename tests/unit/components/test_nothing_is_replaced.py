@@ -61,6 +61,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     "primaries": {"primaries": {"0": 1}},
     "preferOrdinalZero": {"preferOrdinalZero": True},
     "paused": {"paused": True},
+    "spreadPrimaries": {"spreadPrimaries": True},
 }
 WAYS: dict[str, Connection] = {
     "context": Connection(context="other"),

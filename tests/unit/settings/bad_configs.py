@@ -89,6 +89,7 @@ BAD: dict[str, Bad] = {
     "too many replicas": _bad({"replicas": 6}, ".replicas = 6: a shard has 0 to 5 replicas"),
     "too short a deadline": _bad({"timeoutSeconds": 1}, ".timeoutSeconds = 1: must be 10 to 86400 seconds"),
     # Layout.
+    "places to spread over": _bad({"spreadPrimaries": "zone"}, '.spreadPrimaries = "zone": must be true or false'),
     "primaries as a list": _bad(
         {"primaries": [1]},
         '.primaries = […]: must be a mapping from shard to the ordinal of its primary, like {"0": 1}',
