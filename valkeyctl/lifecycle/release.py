@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from valkeyctl.dataplane import Member, NodeView, Role, SlotSet, Spec, View, observe, planned_layout
 from valkeyctl.dataplane.errors import ValkeyctlError
@@ -26,12 +26,14 @@ class ShardFacts:
     """What is known of a shard: its members that answered, and those that exist and did not.
 
     `replaced`: members of other shards own every slot, as they say themselves, and know of none that is this shard's.
+    `paused`: none is to run.
     """
 
     answered: Mapping[Member, NodeView]
     silent: tuple[Member, ...] = ()
     exists: bool = True
     replaced: bool = False
+    paused: bool = False
 
 
 def decides_status(status: InstanceStatus | None) -> bool:
@@ -54,6 +56,8 @@ def objection(shard: int, facts: ShardFacts) -> str:
     if owning:
         told = ", ".join(f"{member} owns {len(slots)} slots" for member, slots in owning.items())
         return f"shard s{shard} still holds data: {told}"
+    if facts.paused:
+        return f"shard s{shard} may still hold data: the instance is paused, and what is on its volumes can't be asked"
     if facts.silent and not facts.replaced:
         names = ", ".join(str(member) for member in facts.silent)
         return f"shard s{shard} may still hold data: {names} did not answer"
@@ -83,6 +87,7 @@ def require_release(place: Place, shard: int, credentials: Mapping[str, str | No
         facts = facts_of(shard, mine, observe(spec, found, dialer))
         if facts.silent:
             facts = facts_of(shard, mine, observe(spec, endpoints, dialer))
+        facts = replace(facts, paused=bool(status and status.declared and status.declared.paused))
     told = objection(shard, facts)
     if told:
         raise ShardStillNeeded(

@@ -124,6 +124,15 @@ def test_a_shard_that_somebody_scaled_to_nothing_is_kept(fake: FakeApi) -> None:
         require_release(place(fake), 2, None)
 
 
+def test_a_shard_of_a_paused_instance_is_kept_though_nobody_is_silent(fake: FakeApi) -> None:
+    formed(fake, declared='{"shards": 3, "replicas": 1, "paused": true}')
+    fake.put(f"{SETS}/sessions-s2", workload(2, replicas=0))
+    with pytest.raises(ShardStillNeeded, match="shard s2 may still hold data: the instance is paused"):
+        require_release(place(fake), 2, None)
+    formed(fake, declared='{"shards": 3, "replicas": 1, "paused": true}', destroying="true")
+    require_release(place(fake), 2, None)
+
+
 def test_it_goes_when_the_instance_is_being_destroyed(fake: FakeApi) -> None:
     formed(fake, destroying="true")
     fake.put(f"{SETS}/sessions-s2", workload(2))
