@@ -253,9 +253,9 @@ def test_a_forecast_of_a_roll_tells_where_declared_roles_end_up() -> None:
     placed = replace(made.spec, primaries={0: 0, 1: 1, 2: 1})
     pods = {**made.pods, S20: PodState(S20)}
     assert forecast(placed, made.world.view(), pods) == (
+        "replace Pods of shard 2: s2-1",
         "replace Pods of shard 0: s0-1, then the role moves from s0-0, then s0-0, which takes the role back",
         "replace Pods of shard 1: s1-1, then the role moves from s1-0 to s1-1, then s1-0",
-        "replace Pods of shard 2: s2-1",
         "s2-1: take the primary's role over from s2-0",
     )
     alone = scene(spec_of(2, 0, primaries={0: 0}, persistent=True))
