@@ -108,9 +108,8 @@ class Knowledge:
 
         A server that loads a log knows its keys, and not its place in the stream.
         """
-        return (
-            node.member == self.incumbent and node.has_log and node.keys > 0 and not node.placed and not node.was_linked
-        )
+        from_a_log = node.has_log and node.keys > 0 and not node.placed
+        return from_a_log and node.member == self.incumbent and not node.was_linked
 
     def in_sync(self, replica: ServerView, primary: ServerView) -> bool:
         """Whether a replica follows this primary, with its link up and its offset caught up."""

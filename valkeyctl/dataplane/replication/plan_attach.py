@@ -88,7 +88,7 @@ def _point(k: Knowledge, node: ServerView, primary: ServerView, found: Gathered[
     related = node.placed and k.lineage.own_bytes(node.history, primary.history) is not None
     if node.keys and not primary.keys and not related and not k.spec.accept_data_loss:
         found.refuse(
-            f"{node.member} holds {node.keys} keys that {primary.member}, the primary, has never had; that one is empty",
+            f"{node.member} holds {node.keys} keys, and {primary.member}, the primary, is empty and never had them",
             f"Hand the role over to {node.member} by hand if its keys are wanted; if not, empty it "
             f"(REPLICAOF NO ONE and FLUSHALL on {node.endpoint.pod}).",
             node.member,

@@ -54,28 +54,13 @@ def decide_primary(k: Knowledge) -> Choice:
 
 
 def _keep(k: Knowledge, claimants: Sequence[ServerView]) -> Choice:
-    """Of primaries with data, the one that stays (report F3).
+    """Of primaries with data, the one that stays (report F3); of several a person, or whoever decides, may have to say.
 
-    That is the recorded one. Where none is recorded: one that has all that the others have, so that nothing is lost;
-    else the one that others follow. Which one is newer tells nothing: a replica that was promoted by hand is.
+    Until then all of them take writes: to have one step back would drop what it took.
     """
-    if len(claimants) == 1:
-        return Choice(primary=claimants[0])
-    if k.spec.last_primary is not None:
-        recorded = [node for node in claimants if node.member.ordinal == k.spec.last_primary]
-        if recorded:
-            return Choice(primary=recorded[0])
-    if not k.spec.decided_elsewhere:
-        containing = [node for node in claimants if all(_contains(k, node, other) for other in claimants)]
-        most = max(k.followers(node.member) for node in claimants)
-        followed = [node for node in claimants if k.followers(node.member) == most]
-        for chosen in ([node for node in containing if node in followed], containing, followed):
-            if len(chosen) == 1:
-                return Choice(primary=chosen[0])
-        if containing:
-            return Choice(primary=max(containing, key=lambda node: _among_equals(k, node)))
-        if k.spec.accept_data_loss:
-            return Choice(primary=max(claimants, key=lambda node: _by_consent(k, node)))
+    stays = _stays(k, claimants)
+    if stays is not None:
+        return Choice(primary=stays)
     names = " and ".join(str(node.member) for node in claimants)
     if k.spec.decided_elsewhere:
         return Choice(waits=tuple((node.member, f"it is decided who of {names} is the primary") for node in claimants))
@@ -87,6 +72,26 @@ def _keep(k: Knowledge, claimants: Sequence[ServerView]) -> Choice:
             tuple(node.member for node in claimants),
         )
     )
+
+
+def _stays(k: Knowledge, claimants: Sequence[ServerView]) -> ServerView | None:
+    """The recorded one; where that isn't among them, the only one that has all that the others have, or the one that
+    most others follow. Which one was promoted later tells nothing: a replica that was made a primary by hand was.
+    """
+    recorded = [node for node in claimants if node.member.ordinal == k.spec.last_primary]
+    if len(claimants) == 1 or recorded:
+        return (recorded or claimants)[0]
+    if k.spec.decided_elsewhere:
+        return None
+    containing = [node for node in claimants if all(_contains(k, node, other) for other in claimants)]
+    most = max(k.followers(node.member) for node in claimants)
+    followed = [node for node in claimants if k.followers(node.member) == most]
+    for chosen in ([node for node in containing if node in followed], containing, followed):
+        if len(chosen) == 1:
+            return chosen[0]
+    if containing:
+        return max(containing, key=lambda node: _among_equals(k, node))
+    return max(claimants, key=lambda node: _by_consent(k, node)) if k.spec.accept_data_loss else None
 
 
 def _contains(k: Knowledge, one: ServerView, other: ServerView) -> bool:
