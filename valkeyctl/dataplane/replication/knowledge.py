@@ -62,10 +62,15 @@ class Knowledge:
         return named.pop() if len(named) == 1 else None
 
     @cached_property
+    def reached(self) -> frozenset[Member]:
+        """The members that didn't answer us, and that others follow with their links up: they live, and may serve."""
+        linked = {up for member, up in self.upstream_of.items() if up is not None and self.nodes[member].linked}
+        return frozenset(linked & set(self.view.missing))
+
+    @cached_property
     def seen_alive(self) -> frozenset[Member]:
         """The members that didn't answer us and are alive: others reach them, or they answered with an error."""
-        reached = {up for member, up in self.upstream_of.items() if up is not None and self.nodes[member].linked}
-        return frozenset(m for m, outcome in self.view.missing.items() if m in reached or _answers(outcome))
+        return self.reached | {m for m, outcome in self.view.missing.items() if _answers(outcome)}
 
     @cached_property
     def may_hold_data(self) -> Sequence[Member]:

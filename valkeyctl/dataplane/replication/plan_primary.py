@@ -59,6 +59,10 @@ def _keep(k: Knowledge, claimants: Sequence[ServerView]) -> Choice:
     Until then all of them take writes: to have one step back would drop what it took.
     """
     stays = _stays(k, claimants)
+    if stays is not None and k.reached and stays.member.ordinal != k.spec.last_primary:
+        # Theirs may be the true primary, and this one a stray: nobody is taken away from it.
+        why = "it answers; others follow it, so it may be the primary"
+        return Choice(waits=tuple((member, f"{why} ({_detail(k, member)})") for member in sorted(k.reached)))
     if stays is not None:
         return Choice(primary=stays)
     names = " and ".join(str(node.member) for node in claimants)
