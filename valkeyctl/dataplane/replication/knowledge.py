@@ -16,6 +16,8 @@ MOST_LAG_BYTES = 1 << 20
 """How far a replica may be behind and still count as in sync: what is in flight under load, no more."""
 NEEDS_A_PERSON = frozenset({Why.AUTH_FAILED, Why.RIGHT_MISSING})
 """A refused login or a missing right goes away only by a person's hand."""
+RESTART_S = 10
+"""A replica whose link broke so short a time before its primary started again followed that to its end."""
 ALIVE = NEEDS_A_PERSON | {Why.ERROR_REPLY}
 """A server that answers like this runs, and may be the primary."""
 
@@ -115,6 +117,11 @@ class Knowledge:
         """
         from_a_log = node.has_log and node.keys > 0 and not node.placed
         return from_a_log and node.member == self.incumbent and not node.was_linked
+
+    def followed_to_the_end(self, replica: ServerView, former: ServerView) -> bool:
+        """Whether a replica that never stopped had its link until the former primary ended, who has started again."""
+        cut_off_s = replica.cut_off_s
+        return replica.placed and cut_off_s is not None and cut_off_s <= former.uptime_s + RESTART_S
 
     def in_sync(self, replica: ServerView, primary: ServerView) -> bool:
         """Whether a replica follows this primary, with its link up and its offset caught up."""

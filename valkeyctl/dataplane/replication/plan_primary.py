@@ -108,14 +108,17 @@ def _contains(k: Knowledge, one: ServerView, other: ServerView) -> bool:
 def _most_advanced(k: Knowledge, with_data: Sequence[ServerView]) -> ServerView | Blocked:
     """Who has the most data (report F2).
 
-    The log of the former primary reaches to its end, but for the second that a power loss may cost; whoever else was in
-    sync has no more than that, and may have much less without our knowing. So it comes first. Next are those with a
-    place in the stream, compared by it; last are what others have on their disks.
+    The log of the former primary lacks what it took in the last two seconds, which it may not have written yet. So a
+    replica comes first that never stopped and followed it to its end; but one that was cut off before that may have
+    much less, and comes after it. Those with a place in the stream are compared by it; last is what others have on
+    their disks.
     """
+    placed = [node for node in with_data if node.placed]
     own_log = [node for node in with_data if k.has_own_log(node)]
     if own_log:
-        return own_log[0]
-    placed = [node for node in with_data if node.placed]
+        placed = [node for node in placed if k.followed_to_the_end(node, own_log[0])]
+        if not placed:
+            return own_log[0]
     foremost = [node for node in placed if not any(k.outdoes(other, node) for other in placed)]
     candidates = foremost or with_data
     if len(candidates) == 1 or (foremost and all(_contains(k, a, b) for a in foremost for b in foremost)):
