@@ -49,6 +49,15 @@ class Knowledge:
         """Whom each replica follows, or tries to; None when that is none of ours."""
         return {m: self.view.member_at(n.upstream) for m, n in self.nodes.items() if n.role is Role.REPLICA}
 
+    def above(self, member: Member) -> Sequence[Member]:
+        """Whom a replica follows, and whom that one does, and so on."""
+        chain: list[Member] = []
+        above = self.upstream_of.get(member)
+        while above is not None and above not in (member, *chain):
+            chain.append(above)
+            above = self.upstream_of.get(above)
+        return chain
+
     def followers(self, member: Member, *, linked: bool = True) -> int:
         """How many others follow a member; with `linked` only those whose link to it stands."""
         return sum(
