@@ -79,20 +79,19 @@ def _keep(k: Knowledge, claimants: Sequence[ServerView]) -> Choice:
 
 
 def _stays(k: Knowledge, claimants: Sequence[ServerView]) -> ServerView | None:
-    """The recorded one; where that isn't among them, the only one that has all that the others have, or the one that
-    most others follow. Which one was promoted later tells nothing: a replica that was made a primary by hand was.
+    """The recorded one; where that isn't among them, the one that most others follow, or else the one that has all that
+    the others have. Which one was promoted later tells nothing: a replica that was made a primary by hand was.
     """
     recorded = [node for node in claimants if node.member.ordinal == k.spec.last_primary]
     if len(claimants) == 1 or recorded:
         return (recorded or claimants)[0]
     if k.spec.decided_elsewhere:
         return None
-    containing = [node for node in claimants if all(_contains(k, node, other) for other in claimants)]
     most = max(k.followers(node.member) for node in claimants)
     followed = [node for node in claimants if k.followers(node.member) == most]
-    for chosen in ([node for node in containing if node in followed], containing, followed):
-        if len(chosen) == 1:
-            return chosen[0]
+    if len(followed) == 1:
+        return followed[0]
+    containing = [node for node in claimants if all(_contains(k, node, other) for other in claimants)]
     if containing:
         return max(containing, key=lambda node: _among_equals(k, node))
     return max(claimants, key=lambda node: _by_consent(k, node)) if k.spec.accept_data_loss else None

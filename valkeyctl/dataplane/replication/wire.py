@@ -102,7 +102,7 @@ def _cut_off_s(told: Mapping[str, str]) -> int | None:
 
 def _listed(text: str) -> ListedReplica:
     """Read `ip=<address or name>,port=6379,state=online,offset=123,lag=0,…`; a lag of -1 is none yet."""
-    parts = dict(part.partition("=")[::2] for part in text.split(","))
+    parts = {name: value for name, _, value in (part.partition("=") for part in text.split(","))}
     lag = int(parts.get("lag", "-1"))
     return ListedReplica(
         Address(parts["ip"], int(parts["port"])),
