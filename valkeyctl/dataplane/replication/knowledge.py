@@ -98,15 +98,18 @@ class Knowledge:
         return [m for m, outcome in self.view.missing.items() if outcome.for_s < self.spec.patience_s]
 
     def is_outdone(self, primary: ServerView) -> bool:
-        """Whether a primary took nothing by itself, and somebody has all that it has and more (report F4).
+        """Whether a primary that nobody has followed yet took nothing by itself, and a replica has more (report F4).
 
-        That is one which started empty, or from an old disk. Its own replicas don't count: they were asked a moment
-        later, and have what it had by then.
+        That is one which started empty, or from an old disk. The replicas of other primaries don't count: which of
+        several primaries stays is another question. Nor do its own: they were asked a moment later.
         """
+        if primary.established:
+            return False
+        claiming = {node.member for node in self.claimants}
         return any(
-            self.outdoes(other, primary) and not (other.linked and self.upstream_of.get(other.member) == primary.member)
+            self.outdoes(other, primary)
             for other in self.nodes.values()
-            if other.history.replication_id != primary.history.replication_id
+            if other.role is Role.REPLICA and not (other.linked and self.upstream_of[other.member] in claiming)
         )
 
     def outdoes(self, one: ServerView, other: ServerView) -> bool:
