@@ -33,6 +33,7 @@ from valkeyctl.dataplane.replication.view import ReplicationView
 from valkeyctl.dataplane.rounds import Plan, Round
 
 DEADLINE_S = 30.0
+SETTLE_S, TIMEOUT_S = 0.3, 1.0
 FIRST, SECOND, THIRD = (Member(0, ordinal) for ordinal in range(3))
 NOBODY = "nobody.invalid"
 """Whom a server follows that is told nothing yet: so does the agent start it, lest it take writes."""
@@ -164,12 +165,13 @@ def run(dataset: Dataset, spec: ReplicationSpec | None = None, told: Told | None
         deadline_s=DEADLINE_S,
         progress=told or Told(),
         may_go_on=lambda: None,
+        settle_s=SETTLE_S,
     )
 
 
 def look(dataset: Dataset, spec: ReplicationSpec | None = None) -> ReplicationView:
-    """One observation."""
-    return observe(spec or dataset.spec, dataset.directory(), dataset.dialer)
+    """One observation; whoever is frozen is given up soon."""
+    return observe(spec or dataset.spec, dataset.directory(), dataset.dialer, timeout_s=TIMEOUT_S)
 
 
 def what_next(dataset: Dataset, spec: ReplicationSpec | None = None) -> Plan[Action]:

@@ -28,6 +28,7 @@ from valkeyctl.dataplane import Credentials, DirectDialer, Endpoint, Member, Spe
 
 PORT, BUS_PORT = 7379, 17379
 LINES = ("9.1", "8.1")
+NEWEST = LINES[0]
 NODE_TIMEOUT_MS = 1500
 READY_S = 20.0
 

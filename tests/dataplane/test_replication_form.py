@@ -7,6 +7,7 @@ import pytest
 from tests.dataplane import datasets
 from tests.dataplane.datasets import FIRST, SECOND, THIRD, Dataset, spec_of
 from tests.dataplane.scenes import Told
+from tests.dataplane.servers import NEWEST
 from valkeyctl.dataplane import Credentials, Done, Member, Phase, Unreachable, Why
 from valkeyctl.dataplane.replication.apply import COMMANDS_NEEDED
 from valkeyctl.dataplane.replication.report import report
@@ -82,8 +83,8 @@ def test_the_commands_named_are_enough_and_each_is_needed_to_get_in(line: str) -
         assert outcome.why is Why.RIGHT_MISSING
 
 
-def test_a_server_in_cluster_mode_is_refused_and_left_alone(line: str) -> None:
-    with Dataset(spec_of(1), line) as dataset:
+def test_a_server_in_cluster_mode_is_refused_and_left_alone() -> None:
+    with Dataset(spec_of(1), NEWEST) as dataset:
         dataset.start(FIRST)
         dataset.options = {"cluster-enabled": "yes"}
         dataset.start(SECOND, replicaof=None)
@@ -93,8 +94,8 @@ def test_a_server_in_cluster_mode_is_refused_and_left_alone(line: str) -> None:
         assert dataset.told(FIRST)["role"] == "slave"
 
 
-def test_a_silent_member_is_unreachable_and_not_absent(line: str) -> None:
-    with Dataset(spec_of(1), line) as dataset:
+def test_a_silent_member_is_unreachable_and_not_absent() -> None:
+    with Dataset(spec_of(1), NEWEST) as dataset:
         datasets.run_fresh(dataset)
         dataset.servers[SECOND].freeze()
         view = datasets.look(dataset)
