@@ -111,6 +111,12 @@ class Dataset:
             said: Mapping[str, object] = client.info("replication")
             return said
 
+    def refusals(self, member: Member) -> list[str]:
+        """The commands that a server refused somebody for want of a right, as rights are spelled."""
+        with self.client(member) as client:
+            entries: list[Mapping[str, str]] = client.acl_log()
+            return [entry["object"] for entry in entries if entry["reason"] == "command"]
+
     def follow(self, member: Member, other: Member) -> None:
         """By hand: have a server follow another."""
         self.ask(member, "REPLICAOF", self.servers[other].host, PORT)
@@ -124,6 +130,19 @@ class Dataset:
                 return
             assert time.monotonic() < deadline, said
             time.sleep(0.02)
+
+    def await_listing(self, member: Member, replica: Member) -> None:
+        """Return once a primary calls a replica online, which is when that has told how far it is."""
+        deadline, host = time.monotonic() + READY_S, self.servers[replica].host
+        while f"ip={host},port={PORT},state=online" not in str(self.raw(member)):
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+
+    def raw(self, member: Member) -> object:
+        """What a server says of its replication, as it says it."""
+        with self.client(member) as client:
+            client.response_callbacks.clear()
+            return client.execute_command("INFO", "replication")
 
     def write(self, member: Member, name: str, count: int = 20) -> dict[str, str]:
         """Write keys to a primary, acknowledged by each of its replicas; what was written."""

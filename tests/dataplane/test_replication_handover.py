@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from tests.dataplane import datasets
@@ -51,10 +49,9 @@ def test_a_handover_asked_for_twice_is_one(line: str) -> None:
     with Dataset(spec_of(1), line) as dataset:
         datasets.run_fresh(dataset)
         spec = spec_of(1, formed=True, primary=1)
-        deadline = time.monotonic() + datasets.DEADLINE_S
-        # The primary calls a replica online only when that has told for the first time how far it is.
-        while not (isinstance(what := datasets.what_next(dataset, spec), Round) and what.actions):
-            assert time.monotonic() < deadline
+        dataset.await_listing(FIRST, SECOND)
+        what = datasets.what_next(dataset, spec)
+        assert isinstance(what, Round)
         (step,) = what.actions
         assert isinstance(step, HandOver)
         for _ in range(3):
