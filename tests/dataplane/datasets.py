@@ -35,8 +35,8 @@ from valkeyctl.dataplane.rounds import Plan, Round
 DEADLINE_S = 30.0
 SETTLE_S, TIMEOUT_S = 0.3, 1.0
 FIRST, SECOND, THIRD = (Member(0, ordinal) for ordinal in range(3))
-NOBODY = "nobody.invalid"
-"""Whom a server follows that is told nothing yet: so does the agent start it, lest it take writes."""
+NOBODY = "127.0.0.1"
+"""Where nobody listens. Whom a server follows that is told nothing yet, lest it take writes."""
 
 
 @dataclass

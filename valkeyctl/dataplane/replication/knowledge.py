@@ -66,7 +66,10 @@ class Knowledge:
 
     @cached_property
     def incumbent(self) -> Member | None:
-        """Who was the primary last: as recorded, or else whom all replicas that name a member follow."""
+        """Who was the primary last: as recorded, or else whom all replicas that name a member follow.
+
+        So whoever starts a server that doesn't know whom to follow must have it follow nobody, and no member.
+        """
         if self.spec.last_primary is not None:
             return Member(0, self.spec.last_primary)
         named = {up for member, up in self.upstream_of.items() if up is not None and up != member}

@@ -120,6 +120,13 @@ def test_every_state_ends_at_the_goal_or_with_a_person(
     for member in world.spec.members:
         if member not in world.here:
             world.fresh(member, Role.REPLICA)
+    if spec.replicas and data.draw(st.booleans()):
+        last = world.spec.members[-1]
+        wish = None if spec.primary == last.ordinal else spec.primary
+        recorded = world.spec.last_primary
+        world.spec = replace(
+            world.spec, replicas=spec.replicas - 1, primary=wish, leaving=(last,), last_primary=recorded
+        )
     world.settle()
     held = {item for server in world.all for item in server.log}
     ended = finish(world)
@@ -191,7 +198,8 @@ def assert_at_the_goal(world: World) -> None:
     (primary,) = world.primaries
     if world.spec.primary is not None:
         assert primary.member.ordinal == world.spec.primary
+    assert primary.member in world.spec.members
     for server in world.all:
-        if server is not primary:
+        if server is not primary and server.member in world.spec.members:
             assert server.upstream == primary.member
             assert server.log == primary.log
