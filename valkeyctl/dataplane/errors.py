@@ -23,11 +23,6 @@ node or one plan; the classes here are raised, and are reached as `errors.Unreac
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from valkeyctl.dataplane.view import View
-
 
 class ValkeyctlError(Exception):
     """What is wrong, where, and what to do.
@@ -88,7 +83,10 @@ class Loading(ErrorReply):
 
 
 class _ConvergeEnded(ValkeyctlError):
-    """Ends a converge before its goal. `view` is the last observation, `done` tells in order what had been done."""
+    """Ends a converge before its goal.
+
+    `view` is the last observation, of the kind that was converged; `done` tells in order what had been done.
+    """
 
     def __init__(
         self,
@@ -96,7 +94,7 @@ class _ConvergeEnded(ValkeyctlError):
         *,
         where: str = "",
         remedy: str = "",
-        view: View | None = None,
+        view: object = None,
         done: tuple[str, ...] = (),
     ) -> None:
         super().__init__(what, where=where, remedy=remedy)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from valkeyctl.dataplane.findings import Findings
 from valkeyctl.dataplane.knowledge import Knowledge
-from valkeyctl.dataplane.model import Member, Spec
+from valkeyctl.dataplane.model import Spec
 from valkeyctl.dataplane.plan_anew import start_anew
 from valkeyctl.dataplane.plan_forget import forget_the_gone
 from valkeyctl.dataplane.plan_guard import refuse_foreign
@@ -19,24 +19,11 @@ from valkeyctl.dataplane.plan_open import close_open_slots
 from valkeyctl.dataplane.plan_replicas import attach_replicas
 from valkeyctl.dataplane.plan_slots import assign_slots, settle_claims
 from valkeyctl.dataplane.plan_timeout import end_the_wait
+from valkeyctl.dataplane.rounds import Blocked, Done
 from valkeyctl.dataplane.shards import Problem, decide_shards
 from valkeyctl.dataplane.slots import EMPTY, SlotSet
 from valkeyctl.dataplane.steps import Action, Step, Wait
 from valkeyctl.dataplane.view import View
-
-
-@dataclass(frozen=True)
-class Done:
-    """The declared state is reached, on every node."""
-
-
-@dataclass(frozen=True)
-class Blocked:
-    """Nothing is left that may be done: `reason` says why in a sentence, `remedy` what a person can do."""
-
-    reason: str
-    remedy: str
-    members: tuple[Member, ...] = ()
 
 
 @dataclass(frozen=True)
