@@ -137,7 +137,7 @@ def _await_whole(
     try:
         _converge(found, decide, WHOLE_S, tell, engine.require)
     except DeadlineExceeded as error:
-        seen = error.view if error.view is not None else found.look()
+        seen = error.view if isinstance(error.view, View) else found.look()
         serving = {member.shard for member in serving_primaries(found.spec, seen)}
         _refuse_silent(found, [member for member in sorted(members) if member.shard not in serving])
         engine.warn(f"it is paused as it is: {error.what.partition('. ')[2] or error.what}")
