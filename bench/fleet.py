@@ -92,19 +92,13 @@ class Probe:
         nodes = {endpoint.pod: _node(endpoint, texts) for endpoint, texts in told.items()}
         return probe.faults(nodes, "t", shards, replicas, any_shard=any_shard)
 
-    def assert_right(self, shards: int, replicas: int) -> None:
-        """Every node is right now; otherwise RuntimeError."""
-        wrong = self.faults(shards, replicas)
-        if wrong:
-            raise RuntimeError("\n".join(["Ready was told, and not everything is right:", *wrong]))
-
-    def await_right(self, shards: int, replicas: int) -> None:
-        """Return once every node is right, whichever shard a server is in. TimeoutError where that takes too long."""
+    def await_right(self, shards: int, replicas: int, *, any_shard: bool = False) -> None:
+        """Return once every node is right; `any_shard` as in `probe.faults`. TimeoutError where that takes too long."""
         deadline = time.monotonic() + RIGHT_WITHIN_S
-        while wrong := self.faults(shards, replicas, any_shard=True):
+        while wrong := self.faults(shards, replicas, any_shard=any_shard):
             if time.monotonic() > deadline:
                 raise TimeoutError("\n".join(["not everything became right:", *wrong]))
-            time.sleep(0.05)
+            time.sleep(0.02)
 
     def await_known(self, node_id: str, *, but: int) -> None:
         """Return once all servers know a node, but for so many that have yet to be introduced themselves."""
