@@ -18,7 +18,7 @@ CLI = binary("8.1").with_name("valkey-cli")
 #: A server that has just started serves only after 2 s; until a Pod is seen to run, as much time has passed.
 STARTED_S = 2.5
 RIGHT_WITHIN_S = 180.0
-CLI_TIMEOUT_S = 600.0
+CLI_TIMEOUT_S = 300.0
 _BATCH = 500
 _OK = b"+OK\r\n"
 
