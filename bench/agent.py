@@ -7,8 +7,6 @@ every node was right again without anybody's help. The peer is the server alone:
 
 import argparse
 import json
-import os
-import platform
 import statistics
 import tempfile
 import time
@@ -17,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from bench.record import save
 from tests.e2e.harness import inside
 from tests.e2e.harness.breakable import Breakable
 from tests.e2e.harness.client import Client
@@ -24,7 +23,6 @@ from tests.e2e.harness.inside import AGENT
 from tests.e2e.harness.kube import Kube
 from tests.e2e.harness.sandbox import INSTANCE, Sandbox, small
 
-RESULTS = Path(__file__).parent / "results"
 NODE_TIMEOUT_MS = 2000
 GIVE_UP_S, PEER_GIVE_UP_S = 90.0, 20.0
 """The peer, which nobody helps, is either right again soon or stays as it is."""
@@ -199,7 +197,7 @@ def main() -> int:
         missed.append("at rest: more than 48 MiB or 0.5 % of a core")
     print("\n".join(missed) or "every bar is met")
     if arguments.keep:
-        _save(samples, resting)
+        save("agent", samples, rest=[asdict(one) for one in resting])
     return 1 if missed else 0
 
 
@@ -218,19 +216,6 @@ def _judge(scene: Scene, samples: list[Sample]) -> list[str]:
         if bar is not None and value > bar
     ]
     return lines + ([f"{scene.name}: not whole again"] if max(whole) >= GIVE_UP_S else [])
-
-
-def _save(samples: list[Sample], resting: list[Rest]) -> None:
-    RESULTS.mkdir(exist_ok=True)
-    record = {
-        "date": time.strftime("%Y-%m-%d"),
-        "machine": {"cores": os.cpu_count(), "kernel": platform.release(), "python": platform.python_version()},
-        "rest": [asdict(one) for one in resting],
-        "samples": [asdict(sample) for sample in samples],
-    }
-    path = RESULTS / f"agent-{time.strftime('%Y-%m-%d')}.json"
-    path.write_text(json.dumps(record, indent=1) + "\n")
-    print(f"kept in {path}")
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from tests.e2e.harness import probe
 from tests.e2e.harness.environment import environment
 from tests.e2e.harness.kube import Kube
 
+GIVE_UP_S = 300
 KINDS = {
     "secrets": ("v1", "Secret"),
     "configmaps": ("v1", "ConfigMap"),
@@ -50,60 +51,79 @@ def make(
     kube: Kube, namespace: str, instance: str, objects: list[dict[str, Any]], *, shards: int, replicas: int
 ) -> float:
     """From nothing to Ready by hand; returns the seconds. The namespace exists before, in favour of the peer."""
+    started = time.monotonic()
+    apply(namespace, objects)
+    addresses = await_pods(kube, namespace, instance, shards * (replicas + 1), started)
+    # Primaries first: valkey-cli takes the first nodes as primaries.
+    pods = sorted(addresses, key=lambda pod: (pod.rsplit("-", 1)[1], pod))
+    nodes = " ".join(addresses[pod] for pod in pods)
+    cli(kube, namespace, f"{instance}-s0-0", f"create {nodes} --cluster-replicas {replicas} --cluster-yes", started)
+    await_right(kube, namespace, instance, shards, replicas, started=started)
+    return time.monotonic() - started
+
+
+def apply(namespace: str, objects: list[dict[str, Any]]) -> None:
+    """Have these objects in a namespace."""
     for subject in (one for item in objects for one in item.get("subjects", [])):
         subject["namespace"] = namespace
     items = json.dumps({"kind": "List", "apiVersion": "v1", "items": objects})
-    started = time.monotonic()
-    _kubectl("apply", "--server-side", "-n", namespace, "-f", "-", stdin=items)
+    kubectl("apply", "--server-side", "-n", namespace, "-f", "-", stdin=items)
+
+
+def await_pods(kube: Kube, namespace: str, instance: str, count: int, started: float) -> dict[str, str]:
+    """Where so many Pods are, as valkey-cli takes it, as soon as all of them run."""
+    selector = f"app.kubernetes.io/instance={instance}"
     # Each StatefulSet has made its Pods a moment later; waiting for none at all would end at once.
-    pods = shards * (replicas + 1)
-    while len(kube.items("pods", namespace, f"app.kubernetes.io/instance={instance}")) < pods:
+    while len(kube.items("pods", namespace, selector)) < count:
         _left(started)
         time.sleep(0.1)
-    _kubectl(
-        "wait",
-        "-n",
-        namespace,
-        "pod",
-        "-l",
-        f"app.kubernetes.io/instance={instance}",
-        "--for=jsonpath={.status.phase}=Running",
-        "--timeout=60s",
-    )
-    addresses: list[str] = []
-    while len(addresses) < pods:
-        _left(started)
-        listed = kube.items("pods", namespace, f"app.kubernetes.io/instance={instance}")
-        # Primaries first: valkey-cli takes the first nodes as primaries.
-        listed.sort(key=lambda pod: (pod["metadata"]["name"].rsplit("-", 1)[1], pod["metadata"]["name"]))
-        addresses = [f"{pod['status']['podIP']}:6379" for pod in listed if pod["status"].get("podIP")]
-    command = f"--cluster create {' '.join(addresses)} --cluster-replicas {replicas} --cluster-yes"
+    kubectl("wait", "-n", namespace, "pod", "-l", selector, "--for=jsonpath={.status.phase}=Running", "--timeout=60s")
     while True:
-        # Servers answer a moment after their container runs.
+        listed = kube.items("pods", namespace, selector)
+        found = {
+            pod["metadata"]["name"]: f"{pod['status']['podIP']}:6379" for pod in listed if pod["status"].get("podIP")
+        }
+        if len(found) >= count:
+            return found
+        _left(started)
+
+
+def cli(kube: Kube, namespace: str, pod: str, words: str, started: float) -> None:
+    """Run `valkey-cli --cluster …` in a Pod. Servers answer a moment after their container runs: it tries again."""
+    while True:
         try:
-            probe.command(kube, namespace, f"{instance}-s0-0", command)
-            break
+            probe.command(kube, namespace, pod, f"--cluster {words}", timeout_s=GIVE_UP_S)
         except AssertionError as error:
             if "Could not connect" not in str(error):
                 raise
             _left(started)
             time.sleep(0.2)
-    while True:
-        try:
-            if not probe.faults(probe.ask(kube, namespace, instance), instance, shards, replicas, any_shard=True):
-                return time.monotonic() - started
-        except probe.SilentError:
-            pass
+        else:
+            return
+
+
+def await_right(kube: Kube, namespace: str, instance: str, shards: int, replicas: int, *, started: float) -> None:
+    """Return once every node is right."""
+    while not is_right(kube, namespace, instance, shards, replicas):
         _left(started)
         time.sleep(0.1)
 
 
-def _left(started: float) -> None:
-    if time.monotonic() - started > 120:
-        raise TimeoutError("the cluster made by hand is not Ready after two minutes")
+def is_right(kube: Kube, namespace: str, instance: str, shards: int, replicas: int) -> bool:
+    """Whether every node is right; not, where one gives no answer."""
+    try:
+        return not probe.faults(probe.ask(kube, namespace, instance), instance, shards, replicas, any_shard=True)
+    except (probe.SilentError, KeyError):
+        return False  # a Pod that comes has no address yet
 
 
-def _kubectl(*arguments: str, stdin: str | None = None) -> None:
+def kubectl(*arguments: str, stdin: str | None = None) -> None:
+    """Run kubectl; CalledProcessError where it fails."""
     subprocess.run(
         ["kubectl", *arguments], env=environment(), input=stdin, text=True, check=True, capture_output=True, timeout=90
     )
+
+
+def _left(started: float) -> None:
+    if time.monotonic() - started > GIVE_UP_S:
+        raise TimeoutError(f"what is done by hand isn't done after {GIVE_UP_S} s")

@@ -7,19 +7,17 @@ peer), one after the other in each run. Tells how long the pack takes to load, a
 import argparse
 import copy
 import json
-import os
-import platform
 import statistics
 import tempfile
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from bench.record import save
 from tests.e2e.harness.kube import Kube
 from tests.e2e.harness.sandbox import Sandbox
 from tests.e2e.test_policies_environments import Environment
 
-RESULTS = Path(__file__).parent / "results"
 LOADS_IN_S, ADDS_S = 3.0, 1.0
 PACK = ("--policy-pack", "policies", "--policy-pack-config", "policies/profiles/prod.json")
 
@@ -72,10 +70,7 @@ def main() -> int:
     load, added = (statistics.median(values) for values in zip(*((s.load_s, s.added_s) for s in samples), strict=True))
     print(f"median: loads in {load:.2f} s (bar {LOADS_IN_S}), adds {added:.2f} s (bar {ADDS_S})")
     if arguments.keep:
-        RESULTS.mkdir(exist_ok=True)
-        machine = {"cores": os.cpu_count(), "kernel": platform.release(), "python": platform.python_version()}
-        record = {"date": time.strftime("%Y-%m-%d"), "machine": machine, "samples": [asdict(one) for one in samples]}
-        (RESULTS / f"policy-{time.strftime('%Y-%m-%d')}.json").write_text(json.dumps(record, indent=1) + "\n")
+        save("policy", samples)
     return int(load > LOADS_IN_S or added > ADDS_S)
 
 

@@ -7,23 +7,21 @@ finds Ready, asked at the end of `up`. All samples go to one JSON file in `bench
 
 import argparse
 import json
-import os
-import platform
 import statistics
 import sys
 import tempfile
-import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from bench import hand
 from bench.profile import chart
+from bench.record import save
+from bench.table import spread
 from tests.e2e.harness import probe
 from tests.e2e.harness.kube import Kube, eventually
 from tests.e2e.harness.program import Result
 from tests.e2e.harness.sandbox import INSTANCE, Sandbox, small
 
-RESULTS = Path(__file__).parent / "results"
 BARS_S = {(3, 1): 10.0, (6, 1): 15.0}
 
 
@@ -84,7 +82,7 @@ def main() -> int:
                 arguments.charts.write_text("\n\n".join(charts) + "\n")
     missed = _table(samples)
     if arguments.keep:
-        _save(samples)
+        save("up", samples)
     return 1 if missed else 0
 
 
@@ -94,29 +92,13 @@ def _table(samples: list[Sample]) -> bool:
     for shape in sorted({(sample.shards, sample.replicas) for sample in samples}):
         those = [sample for sample in samples if (sample.shards, sample.replicas) == shape]
         ratio = statistics.median(sample.up_s / sample.hand_s for sample in those)
-        columns = [_spread([getattr(sample, key) for sample in those]) for key in ("up_s", "again_s", "hand_s")]
+        columns = [spread([getattr(sample, key) for sample in those], "s") for key in ("up_s", "again_s", "hand_s")]
         print(f"{shape[0]}x{shape[1]:<6}" + "".join(f"{column:>22}" for column in columns) + f"{ratio:>14.2f}")
         bar = BARS_S.get(shape)
         if bar and statistics.median(sample.up_s for sample in those) > bar:
             print(f"  missed: the median of `up` is above {bar:.0f} s")
             missed = True
     return missed
-
-
-def _spread(values: list[float]) -> str:
-    return f"{min(values):.1f} / {statistics.median(values):.1f} / {max(values):.1f} s"
-
-
-def _save(samples: list[Sample]) -> None:
-    RESULTS.mkdir(exist_ok=True)
-    record = {
-        "date": time.strftime("%Y-%m-%d"),
-        "machine": {"cores": os.cpu_count(), "kernel": platform.release(), "python": platform.python_version()},
-        "samples": [asdict(sample) for sample in samples],
-    }
-    path = RESULTS / f"up-{time.strftime('%Y-%m-%d')}.json"
-    path.write_text(json.dumps(record, indent=1) + "\n")
-    print(f"kept in {path}")
 
 
 def _chart(title: str, result: Result) -> str:

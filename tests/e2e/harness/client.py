@@ -56,6 +56,10 @@ class Client:
         """Write keys; returns the numbers that Valkey acknowledged."""
         return self._run("write", host, str(first), str(count))
 
+    def fill(self, host: str, count: int, size: int) -> None:
+        """Write so many keys of so many random bytes, quickly; they are not among those of `write`."""
+        assert self._run("fill", host, str(count), str(size), timeout_s=300) == count
+
     def writing(
         self, host: str, *, first: int = 1_000_000, every_ms: float = 5, wait: int = 0, end_s: float = END_S
     ) -> AbstractContextManager[Record]:
@@ -73,9 +77,11 @@ class Client:
         """Whether a TCP connection opens."""
         return self._run("connect", host, str(port))
 
-    def _run(self, *arguments: str, stdin: str | None = None) -> Any:
+    def _run(self, *arguments: str, stdin: str | None = None, timeout_s: float = 60) -> Any:
         command = ["python", "/client/client.py", *arguments]
-        done = self._kube.execute(self._namespace, self._name, command, container="client", stdin=stdin, timeout_s=60)
+        done = self._kube.execute(
+            self._namespace, self._name, command, container="client", stdin=stdin, timeout_s=timeout_s
+        )
         assert done.code == 0, f"client {arguments}: {done.out}{done.err}"
         return json.loads(done.out)
 

@@ -1,6 +1,7 @@
 """Runs in a Pod inside the cluster: a Valkey client as an application has it. Speaks JSON on its output.
 
 python client.py write HOST FIRST COUNT    writes k<n> = v<n>; prints the numbers that were acknowledged
+python client.py fill HOST COUNT SIZE      writes f<n> = SIZE random bytes, many at a time; prints how many
 python client.py verify HOST               reads numbers from stdin; prints those whose value is not as written
 python client.py count HOST                prints the number of keys on all primaries
 python client.py connect HOST PORT         prints whether a connection opens within two seconds
@@ -19,6 +20,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+FILL_BATCH = 500
 PASSWORD = Path("/password") / os.environ.get("PASSWORD_KEY", "password")
 
 
@@ -38,6 +40,22 @@ def cluster(host: str) -> Any:
 def write(host: str, first: int, count: int) -> list[int]:
     client = cluster(host)
     return [number for number in range(first, first + count) if client.set(f"k{number}", f"v{number}")]
+
+
+def fill(host: str, count: int, size: int) -> int:
+    client = cluster(host)
+    keys_of: dict[str, list[str]] = {}
+    for number in range(count):
+        key = f"f{number}"
+        keys_of.setdefault(client.get_node_from_key(key).name, []).append(key)
+    for name, keys in keys_of.items():
+        node = client.get_valkey_connection(client.get_node(node_name=name))
+        for at in range(0, len(keys), FILL_BATCH):
+            with node.pipeline(transaction=False) as batch:
+                for key in keys[at : at + FILL_BATCH]:
+                    batch.set(key, os.urandom(size))
+                batch.execute()
+    return count
 
 
 def verify(host: str, numbers: list[int]) -> list[int]:
@@ -101,6 +119,8 @@ def record(host: str, first: int, every_ms: float, stop: str, wait: int) -> dict
 def main(command: str, host: str, *rest: str) -> object:
     if command == "write":
         return write(host, int(rest[0]), int(rest[1]))
+    if command == "fill":
+        return fill(host, int(rest[0]), int(rest[1]))
     if command == "verify":
         return verify(host, json.load(sys.stdin))
     if command == "count":

@@ -87,10 +87,10 @@ def ask_those_that_answer(kube: Kube, namespace: str, instance: str) -> dict[str
     return {node.pod: node for node in _ask(kube, namespace, instance) if isinstance(node, Node)}
 
 
-def command(kube: Kube, namespace: str, pod: str, text: str) -> str:
+def command(kube: Kube, namespace: str, pod: str, text: str, *, timeout_s: int = 10) -> str:
     """Give a node a command by hand; AssertionError when it answers with an error."""
-    script = _LOGIN + f"timeout 10 valkey-cli -e {text}"
-    done = kube.execute(namespace, pod, ["sh", "-c", script])
+    script = _LOGIN + f"timeout {timeout_s} valkey-cli -e {text}"
+    done = kube.execute(namespace, pod, ["sh", "-c", script], timeout_s=timeout_s + 20)
     assert done.code == 0, f"{pod}: {text}: {done.out}{done.err}"
     return done.out
 
