@@ -59,7 +59,7 @@ def observe_over(links: Links, spec: Spec, endpoints: Mapping[Member, Endpoint])
         if outcome is None:
             outcomes[member] = Absent(member)
         elif isinstance(outcome, errors.ValkeyctlError):
-            outcomes[member] = _unreachable(declared[member], outcome)
+            outcomes[member] = unreachable(declared[member], outcome)
         else:
             outcomes[member] = outcome
     view = View(outcomes)
@@ -93,7 +93,8 @@ def _ask(session: Session, *, with_timeout: bool) -> Outcome:
         ) from e
 
 
-def _unreachable(endpoint: Endpoint, error: errors.ValkeyctlError) -> Unreachable:
+def unreachable(endpoint: Endpoint, error: errors.ValkeyctlError) -> Unreachable:
+    """What is told of a member whose talk ended with an error."""
     why = next((why for kind, why in _WHY if isinstance(error, kind)), Why.ERROR_REPLY)
     return Unreachable(endpoint, why, str(error))
 
@@ -113,11 +114,11 @@ def _with_open_slot_keys(links: Links, view: View) -> View:
     for member, node in view.nodes.items():
         counts = told[member]
         if isinstance(counts, errors.ValkeyctlError):
-            outcomes[member] = _unreachable(node.endpoint, counts)
+            outcomes[member] = unreachable(node.endpoint, counts)
             continue
         failed = next((reply for reply in counts if not isinstance(reply, int)), None)
         if isinstance(failed, errors.ValkeyctlError):
-            outcomes[member] = _unreachable(node.endpoint, failed)
+            outcomes[member] = unreachable(node.endpoint, failed)
         else:
             keys = {slot: count for slot, count in zip(slots, counts, strict=True) if isinstance(count, int) and count}
             outcomes[member] = _counted(node, keys)

@@ -1,0 +1,59 @@
+"""Move the primary's role to the member that is declared to have it: with the Sentinels, never past them."""
+
+from __future__ import annotations
+
+from valkeyctl.dataplane.rounds import Gathered
+from valkeyctl.dataplane.sentinel.knowledge import Knowledge
+from valkeyctl.dataplane.sentinel.model import Address, Sentinel, majority
+from valkeyctl.dataplane.sentinel.plan_priorities import Favour
+from valkeyctl.dataplane.sentinel.selection import surely_selects
+from valkeyctl.dataplane.sentinel.steps import Action, Coordinate, HandOver
+from valkeyctl.dataplane.sentinel.view import ServerView
+
+
+def hand_over(k: Knowledge, found: Gathered[Action]) -> Favour | None:
+    """Hand the role over, when the heir has all and a Sentinel is sure to choose it. Returns whom to prefer."""
+    live, wanted = k.live, k.spec.wanted
+    if live is None or wanted is None or live.member == wanted:
+        return None
+    favour = Favour(wanted, k.spec.priority(wanted))
+    if favour.priority == 0:
+        found.refuse(f"{wanted} is never to be primary (its priority is 0)", "Name another member, or raise it.")
+        return None
+    heir = k.servers.get(wanted)
+    target = _named_by(k, live, heir) if heir is not None else None
+    ready = len(k.agreeing) >= majority(k.spec.sentinels) and not k.astray
+    if heir is None or target is None or not k.is_in_sync(heir) or not ready or found.actions:
+        found.symptom(wanted, f"it can take the primary's role over from {live.member}")
+        # Priorities that are set already stay so while something small is put right first.
+        return favour if ready and found.actions else None
+    for member in sorted(k.agreeing, key=lambda m: not k.declared[m].coordinates):
+        if can_lead(k, member, heir):
+            found.do(_step(k, member, live, heir, target))
+            return favour
+    found.symptom(wanted, "the Sentinels know that it is to be chosen (they ask the servers every 10 s)")
+    return favour
+
+
+def can_lead(k: Knowledge, member: Sentinel, heir: ServerView) -> bool:
+    """Whether a handover that this Sentinel leads goes through, and to nobody else."""
+    told, known = k.declared[member], k.replica_of(k.declared[member], heir.member)
+    return (
+        known is not None
+        and k.watching[member].is_calm
+        and k.watching[member].config_epoch == k.newest_epoch
+        and told.reaches_quorum
+        and not told.in_tilt
+        and surely_selects(told, known)
+    )
+
+
+def _step(k: Knowledge, member: Sentinel, live: ServerView, heir: ServerView, target: Address) -> Action:
+    if k.declared[member].coordinates:
+        return Coordinate(member, k.spec.name, live.member, heir.member)
+    return HandOver(live.member, k.spec.name, heir.member, target, member, k.spec.handover_timeout_ms)
+
+
+def _named_by(k: Knowledge, live: ServerView, heir: ServerView) -> Address | None:
+    """How the primary names a replica of it: by what that one announces."""
+    return next((address for address in live.followers if k.is_at(address, heir)), None)
