@@ -32,6 +32,7 @@ SENTINEL_PORT = 27379
 DEADLINE_S = 60.0
 PARAMETERS = Parameters(down_after_ms=1000, failover_timeout_ms=10_000, parallel_syncs=2)
 OPERATOR, WATCHER = Credentials("operator", "operator-secret"), Credentials("watcher", "watcher-secret")
+APPLICATION = Credentials(password="application-secret")
 # A Sentinel asks servers every 10 s and tells what it knows every 2 s, which only costs time here.
 HURRY = ("SENTINEL", "DEBUG", "INFO-PERIOD", 500, "PUBLISH-PERIOD", 500)
 
@@ -44,7 +45,7 @@ class DataServer(Server):
 
     def client(self) -> valkey.Valkey:
         """A client of this server; answers are texts."""
-        return _client(self.address, self.port)
+        return _client(self.address, self.port, APPLICATION.password)
 
 
 @dataclass
@@ -131,14 +132,20 @@ class Dataset:
         if self.names:
             host, address, port = "localhost", "127.0.0.1", _free_port()
         rights = " ".join(f"+{command}" for command in SERVER_COMMANDS_NEEDED)
+        (directory / "users").write_text(
+            f"user default on >{APPLICATION.password} ~* &* +@all\n"
+            f"user {OPERATOR.user} on >{OPERATOR.password} {rights}\n"
+            f"user {WATCHER.user} on >{WATCHER.password} {' '.join(server_rights(self.line))}\n"
+        )
         options = {
             "cluster-enabled": "no",
             "port": str(port),
             "replica-announce-ip": host or address,
             "replica-announce-port": str(port),
-            "user": f"{OPERATOR.user} on >{OPERATOR.password} {rights}",
+            "aclfile": str(directory / "users"),
             "repl-ping-replica-period": "1",
             "repl-timeout": "5",
+            "primaryauth": str(APPLICATION.password),
         }
         if follow is not None:
             options["replicaof"] = f"{self.address(follow).host} {self.address(follow).port}"
@@ -146,10 +153,6 @@ class Dataset:
         self.servers[member] = server
         server.start()
         server.await_answer()
-        with server.client() as client:
-            client.execute_command(
-                "ACL", "SETUSER", WATCHER.user, "on", f">{WATCHER.password}", *server_rights(self.line)
-            )
 
     def add_sentinel(self, ordinal: int, sentinel_id: str | None = None) -> None:
         """Start a fresh Sentinel, which knows nothing."""
@@ -319,9 +322,15 @@ def planned(dataset: Dataset, spec: SentinelSpec) -> object:
     return plan(spec, dataset.look(spec))
 
 
-def _client(address: str, port: int) -> valkey.Valkey:
+def _client(address: str, port: int, password: str | None = None) -> valkey.Valkey:
     return valkey.Valkey(
-        host=address, port=port, decode_responses=True, socket_timeout=5, lib_name=None, lib_version=None
+        host=address,
+        port=port,
+        password=password,
+        decode_responses=True,
+        socket_timeout=5,
+        lib_name=None,
+        lib_version=None,
     )
 
 

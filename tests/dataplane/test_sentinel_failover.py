@@ -12,8 +12,8 @@ import valkey
 
 from tests.dataplane.background import Background
 from tests.dataplane.scenes import Told
-from tests.dataplane.sentinels import NAME, Dataset
-from valkeyctl.dataplane import Credentials, DirectDialer, Member
+from tests.dataplane.sentinels import APPLICATION, NAME, Dataset
+from valkeyctl.dataplane import DirectDialer, Member
 from valkeyctl.dataplane.sentinel import steps
 from valkeyctl.dataplane.sentinel.handing import _move
 from valkeyctl.dataplane.session import Session
@@ -143,7 +143,7 @@ def test_sentinels_follow_a_role_that_moved_without_them(dataset: Dataset, *, pr
             )
         with StubbornWriter(dataset) as writer:
             endpoint = dataset.server_directory()[FIRST]
-            session = Session(endpoint, DirectDialer(Credentials()), 5.0)
+            session = Session(endpoint, DirectDialer(APPLICATION), 5.0)
             _move(session, steps.HandOver(FIRST, NAME, THIRD, dataset.address(THIRD), FIRST, 2000))
             session.close()
             assert dataset.role(THIRD) == "master"
@@ -162,7 +162,7 @@ def test_a_replica_that_cannot_catch_up_takes_nothing_over_and_writes_go_on(data
         frozen = dataset.servers[SECOND]
         frozen.freeze()
         try:
-            session = Session(dataset.server_directory()[FIRST], DirectDialer(Credentials()), 5.0)
+            session = Session(dataset.server_directory()[FIRST], DirectDialer(APPLICATION), 5.0)
             with StubbornWriter(dataset) as writer:
                 step = steps.HandOver(FIRST, NAME, SECOND, dataset.address(SECOND), FIRST, 300)
                 with pytest.raises(Exception, match="stays the primary"):
