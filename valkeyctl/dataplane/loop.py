@@ -109,7 +109,9 @@ class _Run(Generic[ViewT, StepT]):
         now = time.monotonic()
         self.called_for_since = {step: self.called_for_since.get(step, now) for step in what.actions}
         due = [step for step in what.actions if self._is_due(step, now)]
-        waiting = tuple(wait.describe() for wait in what.waits)
+        # What isn't sure yet is told before it is done.
+        unsure = [step for step in what.actions if now - self.called_for_since[step] < step.sure_in_s]
+        waiting = (*(f"about to: {step.describe()}" for step in unsure), *(wait.describe() for wait in what.waits))
         failed: Mapping[StepT, errors.ValkeyctlError] = {}
         if due:
             self.may_go_on()

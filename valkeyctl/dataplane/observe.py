@@ -94,7 +94,7 @@ def _ask(session: Session, *, with_timeout: bool) -> Outcome:
 
 
 def unreachable(endpoint: Endpoint, error: errors.ValkeyctlError) -> Unreachable:
-    """What is told of a member whose talk ended with an error."""
+    """The outcome for a member with which a talk failed."""
     why = next((why for kind, why in _WHY if isinstance(error, kind)), Why.ERROR_REPLY)
     return Unreachable(endpoint, why, str(error))
 

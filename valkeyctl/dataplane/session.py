@@ -53,6 +53,13 @@ class Session:
                     replies.append(of_reply(e, self.endpoint))
         return replies
 
+    def tell(self, command: Command) -> None:
+        """Send a command that servers don't answer. Raises `errors.Unreachable`."""
+        if self._closed:
+            raise ConnectFailed("the connection was closed", where=where(self.endpoint))
+        with translated(self.endpoint):
+            self._connection.send_packed_command(self._connection.pack_command(*command), check_health=False)
+
     def close(self) -> None:
         """Hang up for good. Also from another thread, to end a wait for an answer. Never raises."""
         self._closed = True
