@@ -32,7 +32,7 @@ SENTINEL_PORT = 27379
 DEADLINE_S = 60.0
 PARAMETERS = Parameters(down_after_ms=1000, failover_timeout_ms=10_000, parallel_syncs=2)
 OPERATOR, WATCHER = Credentials("operator", "operator-secret"), Credentials("watcher", "watcher-secret")
-APPLICATION = Credentials(password="application-secret")
+APPLICATION = Credentials(None, "application-secret")
 # A Sentinel asks servers every 10 s and tells what it knows every 2 s, which only costs time here.
 HURRY = ("SENTINEL", "DEBUG", "INFO-PERIOD", 500, "PUBLISH-PERIOD", 500)
 

@@ -101,7 +101,7 @@ class Hands:
                 and step not in failed
                 and not _took_effect(step, command, reply)
             ):
-                failed[step] = reply
+                failed[step] = _in_our_words(reply)
         return failed
 
 
@@ -112,7 +112,7 @@ def commands_of(step: Action, monitor_as: Credentials) -> list[Command]:  # noqa
             return [("SENTINEL", "REMOVE", name), *_monitor(step, monitor_as)]
         case steps.Monitor():
             return _monitor(step, monitor_as)
-        case steps.Remove(name=name):
+        case steps.Remove(name=name) | steps.Drop(name=name):
             return [("SENTINEL", "REMOVE", name)]
         case steps.SetParameters(name=name, parameters=parameters):
             return [("SENTINEL", "SET", name, *_flat(wire.set_parameters(parameters)))]
@@ -151,6 +151,17 @@ def _sign_in(name: str, monitor_as: Credentials) -> list[Command]:
 
 def _flat(options: Mapping[str, int]) -> Command:
     return tuple(part for pair in options.items() for part in pair)
+
+
+def _in_our_words(reply: errors.ValkeyctlError) -> errors.ValkeyctlError:
+    """A name may take DNS a while: who can't be found yet isn't a refusal, which would count."""
+    if "Invalid IP address or hostname" not in reply.what:
+        return reply
+    return errors.ConnectFailed(
+        "it doesn't find the primary's name",
+        where=reply.where,
+        remedy="See that DNS has the name, and that the Sentinel is started with `sentinel resolve-hostnames yes`.",
+    )
 
 
 def _took_effect(step: Action, command: Command, reply: errors.ValkeyctlError) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 
 from valkeyctl.dataplane import errors, loop
@@ -74,7 +74,7 @@ def working(
     monitor_as: Credentials = NOBODY,
     timeout_s: float = TIMEOUT_S,
     max_parallel: int = MAX_PARALLEL,
-) -> Iterator[SentinelWork]:
+) -> Generator[SentinelWork]:
     """The work of a converge, with its connections, which are closed at the end."""
     with (
         Links(sentinel_dialer, timeout_s=timeout_s, max_parallel=max_parallel) as to_sentinels,

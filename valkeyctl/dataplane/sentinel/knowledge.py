@@ -63,7 +63,7 @@ class Knowledge:
             (best, count), *others = ranked.most_common(2)
             if not others or others[0][1] < count:
                 return self.servers[best]
-            return self.servers.get(self.spec.primary) if self.spec.primary in ranked else None
+            return next((self.servers[member] for member in ranked if member == self.spec.primary), None)
         return self._live_without_word(primaries)
 
     def _live_without_word(self, primaries: list[ServerView]) -> ServerView | None:
@@ -109,6 +109,19 @@ class Knowledge:
     def astray(self) -> tuple[Sentinel, ...]:
         """The Sentinels that monitor another server under the name."""
         return tuple(member for member in self.watching if member not in self.agreeing)
+
+    @cached_property
+    def misleading(self) -> tuple[Sentinel, ...]:
+        """The Sentinels that are leaving and monitor another server than the primary, which they tell the others."""
+        live, seen = self.live, self.view.sentinels
+        told = {member: seen[member].monitored for member in self.spec.leaving if member in seen}
+        return tuple(m for m, what in told.items() if live and what and not self.is_at(what.address, live))
+
+    @cached_property
+    def voters(self) -> int:
+        """How many Sentinels can have a say about the primary now, those that are leaving among them."""
+        live, told = self.live, [told.monitored for told in self.view.sentinels.values()]
+        return sum(1 for monitored in told if live and monitored and self.is_at(monitored.address, live))
 
     @cached_property
     def unaware(self) -> tuple[Sentinel, ...]:

@@ -49,7 +49,7 @@ def sentinels_over(
     links: Links, spec: SentinelSpec, endpoints: Mapping[Member, Endpoint]
 ) -> Mapping[Member, SentinelOutcome]:
     """Ask the Sentinels, over connections that stay open: one round trip each."""
-    asked = {member: endpoints[member] for member in spec.everybody if member in endpoints}
+    asked: dict[Member, Endpoint] = {member: endpoints[member] for member in spec.everybody if member in endpoints}
 
     def talk(session: Session) -> SentinelOutcome:
         refusals: dict[int, str] = {}

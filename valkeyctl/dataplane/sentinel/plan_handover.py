@@ -10,9 +10,12 @@ from valkeyctl.dataplane.sentinel.selection import surely_selects
 from valkeyctl.dataplane.sentinel.steps import Action, Coordinate, HandOver
 from valkeyctl.dataplane.sentinel.view import ServerView
 
+MOST_BEHIND = 16 * 1024 * 1024
+"""Bytes of writes that an heir may still have to get: a fraction of a second's worth, on any network."""
+
 
 def hand_over(k: Knowledge, found: Gathered[Action]) -> Favour | None:
-    """Hand the role over, when the heir has all and a Sentinel is sure to choose it. Returns whom to prefer."""
+    """Hand the role over, when the heir nearly has all and a Sentinel surely chooses it. Returns whom to prefer."""
     live, wanted = k.live, k.spec.wanted
     if live is None or wanted is None or live.member == wanted:
         return None
@@ -22,12 +25,13 @@ def hand_over(k: Knowledge, found: Gathered[Action]) -> Favour | None:
         return None
     heir = k.servers.get(wanted)
     target = _named_by(k, live, heir) if heir is not None else None
-    ready = len(k.agreeing) >= majority(k.spec.sentinels) and not k.astray
-    if heir is None or target is None or not k.is_in_sync(heir) or not ready or found.actions:
+    calm = [member for member in k.agreeing if k.watching[member].is_calm]
+    ready = len(calm) >= majority(k.spec.sentinels) and not k.astray
+    if heir is None or target is None or not _is_close(k, live, heir) or not ready or found.actions:
         found.symptom(wanted, f"it can take the primary's role over from {live.member}")
         # Priorities that are set already stay so while something small is put right first.
         return favour if ready and found.actions else None
-    for member in sorted(k.agreeing, key=lambda m: not k.declared[m].coordinates):
+    for member in sorted(calm, key=lambda m: not k.declared[m].coordinates):
         if can_lead(k, member, heir):
             found.do(_step(k, member, live, heir, target))
             return favour
@@ -40,12 +44,16 @@ def can_lead(k: Knowledge, member: Sentinel, heir: ServerView) -> bool:
     told, known = k.declared[member], k.replica_of(k.declared[member], heir.member)
     return (
         known is not None
-        and k.watching[member].is_calm
         and k.watching[member].config_epoch == k.newest_epoch
         and told.reaches_quorum
         and not told.in_tilt
         and surely_selects(told, known)
     )
+
+
+def _is_close(k: Knowledge, live: ServerView, heir: ServerView) -> bool:
+    """Whether the heir follows so closely that writes needn't be held back for long until it has all."""
+    return k.is_in_sync(heir) and live.offset - heir.offset <= MOST_BEHIND
 
 
 def _step(k: Knowledge, member: Sentinel, live: ServerView, heir: ServerView, target: Address) -> Action:

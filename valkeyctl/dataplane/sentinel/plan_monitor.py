@@ -28,10 +28,10 @@ def monitor_primary(k: Knowledge, found: Gathered[Action]) -> None:
         found.do(_monitor(k, Monitor, member, live.member))
     if not k.astray:
         return
-    newer = tuple(m for m in k.astray if k.watching[m].config_epoch > k.newest_epoch)
-    if newer:
-        # They would turn the others round as soon as these hear them; what they monitor is no primary.
-        _drop(k, found, newer)
+    infectious = tuple(m for m in k.astray if 0 < k.watching[m].config_epoch >= k.newest_epoch)
+    if infectious:
+        # They would turn others round, at the latest those that are told anew; what they monitor is no primary.
+        _drop(k, found, infectious)
         return
     for member in k.astray:
         found.symptom(member, f"it monitors the primary instead of {k.watching[member].address}")

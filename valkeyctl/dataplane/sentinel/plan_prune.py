@@ -9,7 +9,7 @@ from __future__ import annotations
 from valkeyctl.dataplane.rounds import Gathered
 from valkeyctl.dataplane.sentinel.knowledge import Knowledge
 from valkeyctl.dataplane.sentinel.model import Sentinel
-from valkeyctl.dataplane.sentinel.steps import Action, Remove, Reset
+from valkeyctl.dataplane.sentinel.steps import Action, Drop, Remove, Reset
 from valkeyctl.dataplane.sentinel.view import KnownReplica, KnownSentinel, SentinelView
 
 SILENT_MS = 7_000
@@ -23,7 +23,9 @@ def release_leaving(k: Knowledge, found: Gathered[Action]) -> None:
         if told is None or told.monitored is None:
             continue
         hindrance = _hindrance(k)
-        if hindrance or found.actions:
+        if member in k.misleading:
+            found.do(Drop(member, k.spec.name))
+        elif hindrance or found.actions:
             found.symptom(member, f"it isn't needed any more{f' ({hindrance})' if hindrance else ''}")
         else:
             found.do(Remove(member, k.spec.name))
@@ -86,7 +88,8 @@ def _hindrance(k: Knowledge, *, but: Sentinel | None = None) -> str:
         return "all Sentinels must monitor the primary before"
     if any(not k.watching[m].is_calm or k.declared[m].in_tilt for m in k.agreeing):
         return "the primary must be up for all Sentinels before"
-    if not all(told.reaches_quorum for told in k.declared.values()):
+    # Where those who are gone are too many for a quorum, forgetting them is what brings it back.
+    if not all(told.reaches_quorum or _strange_sentinels(k, told) for told in k.declared.values()):
         return "a quorum must be reachable before"
     if not all(k.is_in_sync(server) for server in k.servers.values() if server is not k.live):
         return "all replicas must be in sync before"

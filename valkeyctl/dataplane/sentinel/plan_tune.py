@@ -10,6 +10,10 @@ from valkeyctl.dataplane.sentinel.steps import Action, SetAuth, SetParameters, S
 
 def tune(k: Knowledge, found: Gathered[Action]) -> None:
     """Set what differs, at all of them at once: none of it disturbs a Sentinel that watches."""
+    for member, monitored in k.watching.items():
+        lives = any(k.is_at(monitored.address, server) for server in k.servers.values())
+        if lives and k.spec.authenticated and (monitored.down or not monitored.linked):
+            found.do(SetAuth(member, k.spec.name, k.spec.user))
     for member in k.agreeing:
         monitored = k.watching[member]
         if monitored.parameters != k.spec.parameters:
@@ -19,8 +23,6 @@ def tune(k: Knowledge, found: Gathered[Action]) -> None:
                 found.do(SetQuorum(member, k.spec.name, k.spec.quorum))
             else:
                 found.symptom(member, f"its quorum can be {k.spec.quorum} instead of {monitored.quorum}")
-        if k.spec.authenticated and (monitored.down or not monitored.linked):
-            found.do(SetAuth(member, k.spec.name, k.spec.user))
 
 
 def may_set_quorum(k: Knowledge, member: Sentinel) -> bool:
@@ -32,4 +34,4 @@ def may_set_quorum(k: Knowledge, member: Sentinel) -> bool:
     voters, old, new = len(k.declared[member].others) + 1, k.watching[member].quorum, k.spec.quorum
     if new > old:
         return new <= majority(voters) or voters >= k.spec.sentinels
-    return new >= majority(voters) or voters <= k.spec.sentinels or old > len(k.declared)
+    return new >= majority(voters) or voters <= k.spec.sentinels or old > k.voters

@@ -13,7 +13,7 @@ from valkeyctl.dataplane.sentinel.model import SentinelSpec
 from valkeyctl.dataplane.sentinel.plan import plan
 from valkeyctl.dataplane.sentinel.plan_prune import stale_at
 from valkeyctl.dataplane.sentinel.view import SentinelsView
-from valkeyctl.dataplane.view import Absent
+from valkeyctl.dataplane.view import Absent, Unreachable
 
 PRESENT, AGREE, QUORUM = "SentinelsPresent", "SentinelsAgree", "Quorum"
 
@@ -45,12 +45,9 @@ def report(spec: SentinelSpec, view: SentinelsView) -> SentinelReport:
 
 
 def _present(k: Knowledge) -> Condition:
-    absent = [str(member) for member in k.spec.declared if isinstance(k.view.outcomes[member], Absent)]
-    silent = [
-        outcome.detail
-        for member in k.spec.declared
-        if member not in k.declared and not isinstance(outcome := k.view.outcomes[member], Absent)
-    ]
+    outcomes = [k.view.outcomes[member] for member in k.spec.declared]
+    absent = [str(outcome.member) for outcome in outcomes if isinstance(outcome, Absent)]
+    silent = [outcome.detail for outcome in outcomes if isinstance(outcome, Unreachable)]
     if not absent and not silent:
         return Condition(PRESENT, Status.TRUE, "AllAnswer")
     parts = [f"no running Pod: {', '.join(absent)}"] if absent else []

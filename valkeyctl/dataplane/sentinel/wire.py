@@ -164,7 +164,8 @@ def _is_follower(name: str) -> bool:
 
 def _follower(text: str) -> Address:
     """Read `ip=…,port=…,state=…,…`."""
-    told = dict(part.partition("=")[::2] for part in text.split(","))
+    parts = (part.partition("=") for part in text.split(","))
+    told = {name: value for name, _, value in parts}
     return Address(told["ip"], int(told["port"]))
 
 

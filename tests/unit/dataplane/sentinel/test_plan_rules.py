@@ -292,6 +292,45 @@ def test_nobody_forgets_while_something_is_wrong(why: str, change: Callable[[Sen
     assert what.waits, why
 
 
+def test_who_is_gone_is_forgotten_also_where_they_are_too_many_for_a_quorum() -> None:
+    """Three Sentinels that were all replaced, and remember three who are gone: no vote could be won."""
+    world = formed()
+    for ordinal in range(3):
+        watch = world.sentinels[ordinal]
+        assert watch is not None
+        watch.strangers = {"gone-1", "gone-2", "gone-3"}
+    assert not any(told.reaches_quorum for told in world.view().sentinels.values())
+    (step,) = actions(world)
+    assert isinstance(step, steps.Reset)
+
+
+def test_who_leaves_and_monitors_another_server_is_stopped_at_once() -> None:
+    world = formed(spec_of(sentinels=5))
+    world.spec = spec_of(sentinels=3, leaving=(sentinel(3), sentinel(4)))
+    what = plan(world.spec, silent_sentinel(monitoring(world.view(), 4, address=STRANGER), 1))
+    assert isinstance(what, Round)
+    assert what.actions == (steps.Drop(sentinel(4), NAME),)
+
+
+def test_no_role_is_handed_over_while_the_sentinels_are_about_to_fail_over() -> None:
+    world = formed(spec_of(members=2))
+    world.spec = replace(world.spec, wanted=member(1))
+    view = world.view()
+    for ordinal in range(2):
+        view = monitoring(view, ordinal, down=True, agreed_down=True)
+    what = plan(world.spec, view)
+    assert isinstance(what, Round)
+    assert what.actions == ()
+
+
+def test_no_role_is_handed_to_a_replica_far_behind() -> None:
+    world = formed(spec_of(members=2))
+    world.spec = replace(world.spec, wanted=member(1))
+    what = plan(world.spec, with_server(world.view(), 0, offset=1 << 30))
+    assert isinstance(what, Round)
+    assert what.actions == ()
+
+
 def test_who_is_alive_is_not_forgotten_in_vain() -> None:
     """A RESET would find a Sentinel or a replica again that isn't declared and lives."""
     world = formed()
