@@ -16,7 +16,7 @@ from types import TracebackType
 import valkey
 
 from tests.dataplane.scenes import Told
-from tests.dataplane.servers import PORT, READY_S, Server, binary, new_address
+from tests.dataplane.servers import LINES, PORT, READY_S, Server, binary, new_address
 from valkeyctl.dataplane import Credentials, DirectDialer, Endpoint, Member
 from valkeyctl.dataplane.rounds import Round
 from valkeyctl.dataplane.sentinel.apply import SENTINEL_COMMANDS_NEEDED, SERVER_COMMANDS_NEEDED
@@ -24,7 +24,7 @@ from valkeyctl.dataplane.sentinel.converge import converge, working
 from valkeyctl.dataplane.sentinel.model import Address, Parameters, Sentinel, SentinelSpec, sentinel
 from valkeyctl.dataplane.sentinel.observe import observe
 from valkeyctl.dataplane.sentinel.plan import plan
-from valkeyctl.dataplane.sentinel.rights import server_rights
+from valkeyctl.dataplane.sentinel.rights import SENTINELS_AT_SERVERS
 from valkeyctl.dataplane.sentinel.view import SentinelsView
 
 NAME = "orders"
@@ -93,12 +93,14 @@ class SentinelServer(Server):
 class Dataset:
     """The servers and the Sentinels of one instance. A context manager.
 
-    `names`: servers call each other localhost, with a port each, instead of by an address each.
+    `names`: servers call each other localhost, with a port each, instead of by an address each. `newer`: the Sentinels
+    are of the newest line, as in the middle of an upgrade.
     """
 
     line: str
     members: int = 3
     names: bool = False
+    newer: bool = False
     servers: dict[Member, DataServer] = field(default_factory=dict[Member, DataServer])
     sentinels: dict[Sentinel, SentinelServer] = field(default_factory=dict[Sentinel, SentinelServer])
     root: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="valkey-sentinels-")))
@@ -135,7 +137,7 @@ class Dataset:
         (directory / "users").write_text(
             f"user default on >{APPLICATION.password} ~* &* +@all\n"
             f"user {OPERATOR.user} on >{OPERATOR.password} {rights}\n"
-            f"user {WATCHER.user} on >{WATCHER.password} {' '.join(server_rights(self.line))}\n"
+            f"user {WATCHER.user} on >{WATCHER.password} {' '.join(SENTINELS_AT_SERVERS)}\n"
         )
         options = {
             "cluster-enabled": "no",
@@ -158,7 +160,12 @@ class Dataset:
         """Start a fresh Sentinel, which knows nothing."""
         directory = Path(tempfile.mkdtemp(prefix=f"sentinel-{ordinal}-", dir=self.root))
         server = SentinelServer(
-            self.line, "", new_address(), directory, {}, sentinel_id=sentinel_id or fixed_id(ordinal)
+            LINES[0] if self.newer else self.line,
+            "",
+            new_address(),
+            directory,
+            {},
+            sentinel_id=sentinel_id or fixed_id(ordinal),
         )
         self.sentinels[sentinel(ordinal)] = server
         server.start()

@@ -12,10 +12,9 @@ import valkey
 
 from tests.dataplane.background import Background
 from tests.dataplane.scenes import Told
-from tests.dataplane.sentinels import APPLICATION, NAME, Dataset
-from valkeyctl.dataplane import DirectDialer, Member
-from valkeyctl.dataplane.sentinel import steps
-from valkeyctl.dataplane.sentinel.handing import _move
+from tests.dataplane.sentinels import APPLICATION, Dataset
+from valkeyctl.dataplane import DirectDialer, Member, errors
+from valkeyctl.dataplane.sentinel.handing import move
 from valkeyctl.dataplane.session import Session
 
 FIRST, SECOND, THIRD = Member(0, 0), Member(0, 1), Member(0, 2)
@@ -114,6 +113,18 @@ def test_the_role_is_handed_over_under_a_writer(dataset: Dataset) -> None:
         assert again.done == ()
 
 
+def test_newer_sentinels_hand_over_between_older_servers() -> None:
+    with Dataset("8.1", members=2, newer=True) as dataset:
+        dataset.start()
+        spec = replace(dataset.spec, wanted=SECOND)
+        told = Told()
+        with StubbornWriter(dataset) as writer:
+            dataset.run(spec, told=told)
+        dataset.assert_as_declared(spec, SECOND)
+        assert any("coordinated" in line for line in told.done)
+        assert writer.lost(SECOND) == []
+
+
 def test_a_handover_stopped_after_each_step_is_finished_by_the_next_run(dataset: Dataset) -> None:
     with dataset:
         dataset.start()
@@ -144,7 +155,8 @@ def test_sentinels_follow_a_role_that_moved_without_them(dataset: Dataset, *, pr
         with StubbornWriter(dataset) as writer:
             endpoint = dataset.server_directory()[FIRST]
             session = Session(endpoint, DirectDialer(APPLICATION), 5.0)
-            _move(session, steps.HandOver(FIRST, NAME, THIRD, dataset.address(THIRD), FIRST, 2000))
+            at = dataset.address(THIRD)
+            move(session, 5.0, ("FAILOVER", "TO", at.host, at.port, "TIMEOUT", 2000))
             session.close()
             assert dataset.role(THIRD) == "master"
             dataset.run(spec)
@@ -157,16 +169,16 @@ def test_sentinels_follow_a_role_that_moved_without_them(dataset: Dataset, *, pr
 def test_a_replica_that_cannot_catch_up_takes_nothing_over_and_writes_go_on(dataset: Dataset) -> None:
     with dataset:
         dataset.start()
-        spec = replace(dataset.spec, handover_timeout_ms=300)
+        spec = dataset.spec
         dataset.run(spec)
         frozen = dataset.servers[SECOND]
         frozen.freeze()
         try:
             session = Session(dataset.server_directory()[FIRST], DirectDialer(APPLICATION), 5.0)
             with StubbornWriter(dataset) as writer:
-                step = steps.HandOver(FIRST, NAME, SECOND, dataset.address(SECOND), FIRST, 300)
-                with pytest.raises(Exception, match="stays the primary"):
-                    _move(session, step)
+                at = dataset.address(SECOND)
+                with pytest.raises(errors.ErrorReply, match="stays the primary"):
+                    move(session, 5.0, ("FAILOVER", "TO", at.host, at.port, "TIMEOUT", 300))
                 time.sleep(0.1)
             session.close()
             assert dataset.role(FIRST) == "master"

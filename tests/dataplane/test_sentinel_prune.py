@@ -67,8 +67,8 @@ def test_from_three_to_five_and_back(dataset: Dataset) -> None:
         assert {entry["runid"] for entry in dataset.entries(0, "SENTINELS")} == {fixed_id(1), fixed_id(2)}
 
 
-def test_sentinels_that_vanished_are_forgotten(dataset: Dataset) -> None:
-    with dataset:
+def test_sentinels_that_vanished_are_forgotten() -> None:
+    with Dataset("8.1", members=2) as dataset:
         dataset.start(sentinels=5)
         five = resized(dataset.spec, 5, 3)
         dataset.run(five)

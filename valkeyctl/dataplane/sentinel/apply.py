@@ -10,7 +10,7 @@ from valkeyctl.dataplane.dial import Credentials
 from valkeyctl.dataplane.links import Links
 from valkeyctl.dataplane.model import Endpoint, Member
 from valkeyctl.dataplane.sentinel import steps, wire
-from valkeyctl.dataplane.sentinel.handing import hand_role_over
+from valkeyctl.dataplane.sentinel.handing import Handing
 from valkeyctl.dataplane.sentinel.model import Sentinel
 from valkeyctl.dataplane.sentinel.steps import Action
 from valkeyctl.dataplane.session import Command, Session
@@ -29,7 +29,7 @@ SENTINEL_COMMANDS_NEEDED: tuple[str, ...] = (
     "sentinel|set",
 )
 """The rights that the operating user needs at the Sentinels, and no more."""
-SERVER_COMMANDS_NEEDED: tuple[str, ...] = ("config|get", "config|set", "failover", "info")
+SERVER_COMMANDS_NEEDED: tuple[str, ...] = ("config|get", "config|set", "failover", "info", "replconf")
 """The rights that it needs at the servers for this, and no more."""
 
 Failures = Mapping[Action, errors.ValkeyctlError]
@@ -39,7 +39,6 @@ _TOOK_EFFECT: Mapping[type[Action], tuple[str, ...]] = {
     steps.Remove: ("No such master",),
     steps.Drop: ("No such master",),
     steps.Follow: ("INPROG",),
-    steps.Coordinate: ("INPROG",),
 }
 
 
@@ -50,6 +49,7 @@ class Hands:
         """`monitor_as` is with what the Sentinels sign in at the servers; it is told to nobody but them."""
         self._sentinels = sentinels
         self._servers = servers
+        self._handing = Handing(sentinels, servers)
         self._monitor_as = monitor_as
 
     def carry_out(
@@ -62,8 +62,8 @@ class Hands:
 
         A handover comes last and by itself, so that nothing else waits for it.
         """
-        handovers = [step for step in todo if isinstance(step, steps.HandOver)]
-        others = [step for step in todo if not isinstance(step, steps.HandOver)]
+        handovers = [step for step in todo if isinstance(step, steps.HandOver | steps.Coordinate)]
+        others = [step for step in todo if not isinstance(step, steps.HandOver | steps.Coordinate)]
         at_sentinels = [step for step in others if isinstance(step.member, Sentinel)]
         at_servers = [step for step in others if not isinstance(step.member, Sentinel)]
         failed = {
@@ -71,7 +71,7 @@ class Hands:
             **self._all(self._servers, at_servers, servers),
         }
         for step in handovers:
-            error = hand_role_over(step, self._sentinels, self._servers, sentinels, servers)
+            error = self._handing.hand_over(step, sentinels, servers)
             failed.update({step: error} if error is not None else {})
         return failed
 
@@ -126,9 +126,7 @@ def commands_of(step: Action, monitor_as: Credentials) -> list[Command]:  # noqa
             return [("CONFIG", "SET", "replica-priority", priority)]
         case steps.Follow(name=name):
             return [("SENTINEL", "FAILOVER", name)]
-        case steps.Coordinate(name=name):
-            return [("SENTINEL", "FAILOVER", name, "COORDINATED")]
-        case steps.HandOver():
+        case steps.HandOver() | steps.Coordinate():
             raise AssertionError("a handover goes on between servers and a Sentinel, and is no command to one")
 
 

@@ -150,12 +150,12 @@ class Knowledge:
         return next(iter(sorted(known, key=lambda replica: replica.down)), None)
 
     def lacks(self, member: Sentinel, those: Iterable[Sentinel] | None = None) -> tuple[str, ...]:
-        """Whom a Sentinel that monitors the primary doesn't know yet, of all that answer and should be known.
+        """Whom a Sentinel that monitors the primary doesn't know or reach yet, of all that answer and should be known.
 
         With `those`: of these Sentinels alone.
         """
         told = self.declared[member]
-        known = {other.sentinel_id for other in told.others}
+        known = {other.sentinel_id for other in told.others if other.linked}
         expected = self.declared if those is None else those
         others = [m for m in expected if m != member and self.declared[m].sentinel_id not in known]
         if those is not None:

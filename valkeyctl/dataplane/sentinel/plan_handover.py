@@ -46,9 +46,17 @@ def can_lead(k: Knowledge, member: Sentinel, heir: ServerView) -> bool:
         known is not None
         and k.watching[member].config_epoch == k.newest_epoch
         and told.reaches_quorum
+        and _can_be_elected(k, member)
         and not told.in_tilt
         and surely_selects(told, known)
     )
+
+
+def _can_be_elected(k: Knowledge, member: Sentinel) -> bool:
+    """Whether enough can be asked for their votes: a Sentinel asks once, and only those that it is connected to."""
+    others = k.declared[member].others
+    reached = 1 + sum(1 for other in others if other.linked and not other.down)
+    return reached >= max(k.watching[member].quorum, majority(len(others) + 1))
 
 
 def _is_close(k: Knowledge, live: ServerView, heir: ServerView) -> bool:

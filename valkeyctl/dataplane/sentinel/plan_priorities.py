@@ -12,6 +12,7 @@ from valkeyctl.dataplane.model import Member
 from valkeyctl.dataplane.rounds import Gathered
 from valkeyctl.dataplane.sentinel.knowledge import Knowledge
 from valkeyctl.dataplane.sentinel.steps import Action, SetPriority
+from valkeyctl.dataplane.view import Role
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,8 @@ def set_priorities(k: Knowledge, found: Gathered[Action], favour: Favour | None)
     """Set what differs. A run that died leaves priorities that only say whom to prefer; this mends them too."""
     for server in k.servers.values():
         wanted = k.spec.priority(server.member)
-        if favour is not None and server.member != favour.member and 0 < wanted <= favour.priority:
+        is_rival = favour is not None and server.role is Role.REPLICA and server.member != favour.member
+        if favour is not None and is_rival and 0 < wanted <= favour.priority:
             wanted = favour.priority + 1
         if server.priority != wanted:
             found.do(SetPriority(server.member, wanted))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-_ALWAYS: tuple[str, ...] = (
+SENTINELS_AT_SERVERS: tuple[str, ...] = (
+    "resetchannels",
+    "&__sentinel__:hello",
     "+ping",
     "+info",
     "+role",
@@ -16,15 +18,13 @@ _ALWAYS: tuple[str, ...] = (
     "+client|kill",
     "+client|setname",
     "+script|kill",
+    # A coordinated failover is made of these. Sentinels do that since 9.0, also to servers that are older (which know
+    # these commands): without the rights every one is given up.
+    "+failover",
+    "+client|pause",
+    "+client|unpause",
 )
-# A coordinated failover (9.0 and newer) is made of these; without them every one is given up.
-_SINCE_9: tuple[str, ...] = ("+failover", "+client|pause", "+client|unpause")
+"""The words of an ACL rule: commands and the one channel, no keys.
 
-
-def server_rights(version: str) -> tuple[str, ...]:
-    """The words of an ACL rule for servers of a version ("9.1", "8.1.8"): commands and channels, no keys.
-
-    Source: https://valkey.io/topics/sentinel/, "Sentinel and Valkey authentication", and `sentinel.conf`.
-    """
-    newer = _SINCE_9 if int(version.partition(".")[0]) >= 9 else ()
-    return ("resetchannels", "&__sentinel__:hello", *_ALWAYS, *newer)
+Source: https://valkey.io/topics/sentinel/, "Sentinel and Valkey authentication", and `sentinel.conf`.
+"""

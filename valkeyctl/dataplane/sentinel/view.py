@@ -57,11 +57,15 @@ class KnownReplica:
 
 @dataclass(frozen=True)
 class KnownSentinel:
-    """Another Sentinel as one knows it. `heard_ms` since it was last heard to say what it monitors, in milliseconds."""
+    """Another Sentinel as one knows it. `heard_ms` since it was last heard to say what it monitors, in milliseconds.
+
+    `linked`: the link to it stands, so that it can be asked for its vote; it comes some time after it is known.
+    """
 
     sentinel_id: str
     address: Address
     down: bool = False
+    linked: bool = True
     heard_ms: int = 0
 
 

@@ -21,6 +21,9 @@ SERVER_QUESTIONS: tuple[Command, ...] = (
     ("INFO", "server", "replication", "persistence"),
     ("CONFIG", "GET", "replica-priority"),
 )
+ROLE: Command = ("INFO", "replication")
+#: To a replica: say now how far you are. Servers answer it to their primary alone, and to nobody else at all.
+SAY_HOW_FAR: Command = ("REPLCONF", "GETACK", "*")
 _UNKNOWN_NAME = "No such master"
 _NO_QUORUM = "NOQUORUM"
 _ID_LENGTH = 40
@@ -142,6 +145,7 @@ def _other(told: Mapping[str, str]) -> KnownSentinel:
         sentinel_id=told["runid"],
         address=_address(told),
         down=bool(flags & {"s_down", "o_down"}),
+        linked="disconnected" not in flags,
         heard_ms=int(told["last-hello-message"]),
     )
 

@@ -16,7 +16,6 @@ from valkeyctl.dataplane.sentinel.knowledge import Knowledge
 from valkeyctl.dataplane.sentinel.model import Address, Parameters, Sentinel, SentinelSpec, sentinel
 from valkeyctl.dataplane.sentinel.plan import plan
 from valkeyctl.dataplane.sentinel.report import AGREE, PRESENT, QUORUM, report
-from valkeyctl.dataplane.sentinel.rights import server_rights
 from valkeyctl.dataplane.sentinel.view import Monitored, SentinelsView, SentinelView, ServerView
 from valkeyctl.dataplane.view import Absent
 
@@ -323,6 +322,20 @@ def test_no_role_is_handed_over_while_the_sentinels_are_about_to_fail_over() -> 
     assert what.actions == ()
 
 
+def test_no_role_is_handed_over_by_a_sentinel_that_nobody_could_elect() -> None:
+    world = formed(spec_of(members=2))
+    world.spec = replace(world.spec, wanted=member(1))
+
+    def change(told: SentinelView) -> SentinelView:
+        return replace(told, others=tuple(replace(other, linked=False) for other in told.others))
+
+    view = with_sentinel(world.view(), 0, change)
+    what = plan(world.spec, view)
+    assert isinstance(what, Round)
+    assert [step.member for step in what.actions if isinstance(step, steps.Coordinate)] == [sentinel(1)]
+    assert "sentinel-0 doesn't know sentinel-1, sentinel-2" in report(world.spec, view).condition(AGREE).message
+
+
 def test_no_role_is_handed_to_a_replica_far_behind() -> None:
     world = formed(spec_of(members=2))
     world.spec = replace(world.spec, wanted=member(1))
@@ -367,26 +380,21 @@ def test_sentinels_that_leave_stop_first_and_are_forgotten_then() -> None:
 def test_a_handover_makes_its_choice_sure_before(version: str, kind: type[steps.Action]) -> None:
     world = formed(version=version)
     world.spec = replace(world.spec, wanted=member(2))
-    assert actions(world) == (steps.SetPriority(member(0), 101), steps.SetPriority(member(1), 101))
-    for step in actions(world):
-        world.take(step)
+    assert actions(world) == (steps.SetPriority(member(1), 101),), "the primary is no candidate"
+    world.take(actions(world)[0])
     assert actions(world) == (), "the Sentinels have yet to hear of it"
     world.settle()
     (step,) = actions(world)
     assert isinstance(step, kind)
     world.take(step)
     world.settle()
-    assert [s.describe() for s in actions(world)] == [
-        "s0-0: set replica-priority 100",
-        "s0-1: set replica-priority 100",
-    ]
+    assert [s.describe() for s in actions(world)] == ["s0-1: set replica-priority 100"]
 
 
 def test_with_one_replica_there_is_no_choice_to_be_made_sure() -> None:
     world = formed(spec_of(members=2))
     world.spec = replace(world.spec, wanted=member(1))
-    (step,) = [step for step in actions(world) if not isinstance(step, steps.SetPriority)]
-    assert step == steps.Coordinate(sentinel(0), NAME, member(0), member(1))
+    assert actions(world) == (steps.Coordinate(sentinel(0), NAME, member(0), member(1)),)
 
 
 def test_priorities_left_by_a_run_that_died_are_set_back() -> None:
@@ -481,7 +489,6 @@ ALL_STEPS: list[steps.Action] = [
     steps.SetAuth(sentinel(0), NAME, "watcher"),
     steps.Reset(sentinel(0), NAME, ("replica lost:6379",)),
     steps.Follow(sentinel(0), NAME, member(1)),
-    steps.Coordinate(sentinel(0), NAME, member(0), member(1)),
     steps.SetPriority(member(0), 100),
 ]
 
@@ -495,15 +502,21 @@ def test_every_step_says_where_and_what_and_needs_a_listed_right(step: steps.Act
         assert f"{name}|{arguments[0]}".lower() in needed
 
 
+@pytest.mark.parametrize(
+    "step",
+    [
+        steps.Coordinate(sentinel(0), NAME, member(0), member(1)),
+        steps.HandOver(member(0), NAME, member(1), address(1), sentinel(0), 2000),
+    ],
+)
+def test_a_handover_says_from_whom_to_whom(step: steps.Action) -> None:
+    assert all(name in step.describe() for name in ("sentinel-0", "s0-0", "s0-1", NAME))
+
+
 def test_the_password_goes_only_to_sentinels_that_need_it() -> None:
     told = {type(step).__name__ for step in ALL_STEPS if "hunter2" in repr(commands_of(step, SECRET))}
     assert told == {"Monitor", "MonitorAnew", "SetAuth"}
     assert commands_of(ALL_STEPS[6], Credentials()) == []
-
-
-def test_sentinels_may_coordinate_only_where_servers_can() -> None:
-    assert "+failover" in server_rights("9.1.2")
-    assert "+failover" not in server_rights("8.1")
 
 
 def test_names_are_compared_as_names() -> None:
