@@ -26,7 +26,7 @@ def test_a_stale_replica_and_a_replaced_sentinel_are_forgotten(dataset: Dataset)
         for ordinal in range(3):
             address = dataset.address(FIRST)
             dataset.tell(ordinal, "SENTINEL", "MONITOR", NAME, address.host, address.port, 2)
-            dataset.tell(ordinal, "SENTINEL", "SET", NAME, "down-after-milliseconds", 1000)
+            dataset.tell(ordinal, "SENTINEL", "SET", NAME, "down-after-milliseconds", 2000)
             dataset.tell(ordinal, "SENTINEL", "SET", NAME, "auth-user", "watcher", "auth-pass", "watcher-secret")
         dataset.await_(lambda: all(len(dataset.entries(o, "REPLICAS")) == 2 for o in range(3)))
         dataset.await_(lambda: all(len(dataset.entries(o, "SENTINELS")) == 2 for o in range(3)))

@@ -37,7 +37,7 @@ def test_form_from_nothing_then_change_nothing_then_what_is_declared(line: str, 
         again = Told()
         dataset.run(spec, told=again)
         assert again.done == ()
-        changed = replace(spec, parameters=replace(PARAMETERS, down_after_ms=2500), quorum=3)
+        changed = replace(spec, parameters=replace(PARAMETERS, down_after_ms=3500), quorum=3)
         dataset.run(changed)
         dataset.assert_as_declared(changed, FIRST)
 

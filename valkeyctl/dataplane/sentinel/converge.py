@@ -99,9 +99,9 @@ def converge(
 ) -> SentinelsView:
     """Bring the Sentinels into the declared state; returns the observation that shows it.
 
-    `sentinels` and `servers` are the Pods that exist now, each kind with a dialer of its own; with `monitor_as` the
-    Sentinels sign in at the servers. Idempotent and resumable, and writes nothing when all is right already. What it
-    raises, and when the callbacks are called, is as `loop.run` says.
+    `sentinels` (by `model.sentinel`) and `servers` are the Pods that exist now, each kind with a dialer of its own;
+    with `monitor_as` the Sentinels sign in at the servers. Idempotent and resumable, and writes nothing when all is
+    right already. What it raises, and when the callbacks are called, is as `loop.run` says.
     """
     with working(
         spec,

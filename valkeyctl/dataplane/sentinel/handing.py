@@ -82,7 +82,8 @@ class Handing:
             finally:
                 over.set()
 
-        outcome = self._servers.patient(within_s + 1).each(at, talk)[primary]
+        patient = self._servers.patient(within_s + 1, lane=0 if ask is None else 1)
+        outcome = patient.each(at, talk)[primary]
         return outcome if isinstance(outcome, errors.ValkeyctlError) else None
 
 
@@ -114,8 +115,12 @@ def move(session: Session, within_s: float, ask: Command | None) -> None:
 
 
 def _hurry(session: Session, over: threading.Event, within_s: float) -> None:
-    """Have the replica tell its primary again and again how far it is, which it does by itself once a second."""
+    """Have the replica tell its primary again and again how far it is, which it does by itself once a second.
+
+    Always raises in the end: what isn't answered can't be told from what was refused, so this link isn't used again.
+    """
     deadline = time.monotonic() + within_s
     while not over.is_set() and time.monotonic() < deadline:
         session.tell(wire.SAY_HOW_FAR)
         over.wait(_LOOK_S)
+    raise errors.ConnectFailed("this link was for one purpose", where=where(session.endpoint))

@@ -61,7 +61,7 @@ def worlds(draw: st.DrawFn) -> World:
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestWarning")
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(world=worlds(), data=st.data())
 def test_any_part_of_any_plan_is_safe_and_the_goal_is_reached(world: World, data: st.DataObject) -> None:
     for round_ in range(MOST_ROUNDS):
