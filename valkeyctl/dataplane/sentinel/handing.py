@@ -102,9 +102,11 @@ def move(session: Session, within_s: float, ask: Command | None) -> None:
         if isinstance(told, errors.ValkeyctlError):
             raise told
         info = wire.fields(told.decode(errors="replace")) if isinstance(told, bytes) else {}
-        if info.get("role") == "slave":
+        # One that has stepped back is a replica already, and takes its role again if the other doesn't take it.
+        settled = info.get("master_failover_state", "no-failover") == "no-failover"
+        if settled and info.get("role") == "slave":
             return
-        if ask is not None and info.get("master_failover_state", "no-failover") == "no-failover":
+        if settled and ask is not None:
             raise errors.ErrorReply(
                 "the handover was given up by the server, which stays the primary: the replica didn't have all writes "
                 "in time",
