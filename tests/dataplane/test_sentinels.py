@@ -8,7 +8,7 @@ import pytest
 
 from tests.dataplane.scenes import Told
 from tests.dataplane.sentinels import NAME, OPERATOR, PARAMETERS, WATCHER, Dataset, planned
-from valkeyctl.dataplane import DirectDialer, Member
+from valkeyctl.dataplane import DirectDialer, Member, errors
 from valkeyctl.dataplane.rounds import Done
 from valkeyctl.dataplane.sentinel.renew import renew_sign_in
 from valkeyctl.dataplane.sentinel.report import report
@@ -91,7 +91,7 @@ def test_a_password_that_changed_is_handed_over(dataset: Dataset) -> None:
 
         # One was told the wrong password by hand, and is locked out.
         dataset.tell(1, "SENTINEL", "SET", NAME, "auth-pass", "wrong")
-        dataset.await_(lambda: "disconnected" in dataset.monitored(1)["flags"])
+        dataset.await_(lambda: "s_down" in dataset.monitored(1)["flags"])
         told = Told()
         dataset.run(spec, told=told)
         dataset.assert_as_declared(spec, FIRST)
@@ -106,4 +106,7 @@ def test_a_password_that_changed_is_handed_over(dataset: Dataset) -> None:
             dataset.ask(member, "ACL", "SETUSER", "watcher", f"<{WATCHER.password}")
             dataset.ask(member, "CLIENT", "KILL", "USER", "watcher")
         dataset.await_(lambda: isinstance(planned(dataset, spec), Done))
+        with pytest.raises(errors.NoAnswer, match="doesn't reach"):
+            renew_sign_in(spec, dataset.sentinel_directory(), DirectDialer(OPERATOR), WATCHER, within_s=1.5)
+        renew_sign_in(spec, dataset.sentinel_directory(), DirectDialer(OPERATOR), fresh)
         dataset.assert_as_declared(spec, FIRST)

@@ -12,7 +12,7 @@ def tune(k: Knowledge, found: Gathered[Action]) -> None:
     """Set what differs, at all of them at once: none of it disturbs a Sentinel that watches."""
     for member, monitored in k.watching.items():
         lives = any(k.is_at(monitored.address, server) for server in k.servers.values())
-        if lives and k.spec.authenticated and (monitored.down or not monitored.linked):
+        if lives and k.spec.authenticated and not monitored.is_reached:
             found.do(SetAuth(member, k.spec.name, k.spec.user))
     for member in k.agreeing:
         monitored = k.watching[member]

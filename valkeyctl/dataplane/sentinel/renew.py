@@ -17,19 +17,24 @@ from valkeyctl.dataplane.sentinel.observe import sentinels_over
 from valkeyctl.dataplane.sentinel.view import SentinelView
 from valkeyctl.dataplane.translate import where
 
-RECONNECT_S = 10.0
+WITHIN_S = 10.0
 _LOOK_S = 0.05
 
 
 def renew_sign_in(
-    spec: SentinelSpec, sentinels: Mapping[Member, Endpoint], dialer: Dialer, monitor_as: Credentials
+    spec: SentinelSpec,
+    sentinels: Mapping[Member, Endpoint],
+    dialer: Dialer,
+    monitor_as: Credentials,
+    *,
+    within_s: float = WITHIN_S,
 ) -> None:
     """Tell every Sentinel that monitors the name with what it signs in at the servers from now on.
 
-    One after the other: each has its links to the primary again before the next is told. What a Sentinel signs in with
-    can't be read from it, so this is no part of a plan: whoever changes a password calls it while the servers take the
-    old one and the new one, and drops the old one afterwards. Idempotent. Raises what reaching them raises, and
-    `errors.NoAnswer` when one doesn't come back to the primary: the old password must stay then.
+    One after the other: each has been let in by the primary again before the next is told. What a Sentinel signs in
+    with can't be read from it, so this is no part of a plan: whoever changes a password calls it while the servers take
+    the old one and the new one, and drops the old one afterwards. Idempotent. Raises what reaching them raises, and
+    `errors.NoAnswer` when one isn't let in by the primary within so many seconds: the old password must stay then.
     """
     with Links(dialer, timeout_s=TIMEOUT_S, max_parallel=1) as links:
         hands = Hands(links, links, monitor_as)
@@ -38,16 +43,20 @@ def renew_sign_in(
                 continue
             for error in hands.carry_out([steps.SetAuth(member, spec.name, spec.user)], sentinels, {}).values():
                 raise error
-            _await_link(links, spec, sentinels, member)
+            _await_answer(links, spec, sentinels, member, within_s)
 
 
-def _await_link(links: Links, spec: SentinelSpec, sentinels: Mapping[Member, Endpoint], member: Sentinel) -> None:
-    deadline = time.monotonic() + RECONNECT_S
+def _await_answer(
+    links: Links, spec: SentinelSpec, sentinels: Mapping[Member, Endpoint], member: Sentinel, within_s: float
+) -> None:
+    """Return once the primary has answered well since now: a link alone may yet be refused."""
+    began = time.monotonic()
     while True:
+        since_ms = (time.monotonic() - began) * 1000
         monitored = _told(links, spec, sentinels, member).monitored
-        if monitored is None or (monitored.linked and not monitored.down):
+        if monitored is None or monitored.answered_ms < since_ms:
             return
-        if time.monotonic() > deadline:
+        if since_ms > within_s * 1000:
             raise errors.NoAnswer(
                 f"it doesn't reach {monitored.address} with what it signs in with now",
                 where=where(sentinels[member]),

@@ -10,12 +10,16 @@ from valkeyctl.dataplane.model import Endpoint, Member
 from valkeyctl.dataplane.sentinel.model import Address, Parameters, Sentinel
 from valkeyctl.dataplane.view import Absent, ReplicaLink, Role, Unreachable
 
+SILENT_MS = 2_500
+
 
 @dataclass(frozen=True)
 class Monitored:
     """What a Sentinel monitors under the name.
 
-    `down`: it, or with the others (`agreed_down`), calls the primary down. `linked`: its links to the primary stand.
+    `down`: it, or with the others (`agreed_down`), calls the primary down. `linked`: its links to the primary stand,
+    though they may be new and refused in a moment. `answered_ms` ago the primary last answered well to its ping, which
+    it sends every second.
     `failing_over` means that it leads a failover now, whose state it calls `failover_state` ("" otherwise).
     `config_epoch` tells which of two Sentinels with different primaries knows the newer one.
     """
@@ -27,13 +31,19 @@ class Monitored:
     down: bool = False
     agreed_down: bool = False
     linked: bool = True
+    answered_ms: int = 0
     failing_over: bool = False
     failover_state: str = ""
 
     @property
+    def is_reached(self) -> bool:
+        """Whether the Sentinel reaches the primary, and is let in there."""
+        return self.linked and not self.down and self.answered_ms <= SILENT_MS
+
+    @property
     def is_calm(self) -> bool:
         """Whether the Sentinel sees nothing wrong with the primary."""
-        return self.linked and not (self.down or self.agreed_down or self.failing_over)
+        return self.is_reached and not (self.agreed_down or self.failing_over)
 
 
 @dataclass(frozen=True)

@@ -119,6 +119,7 @@ def _monitored(told: Mapping[str, str]) -> Monitored:
         down="s_down" in flags,
         agreed_down="o_down" in flags,
         linked="disconnected" not in flags,
+        answered_ms=int(told["last-ok-ping-reply"]),
         failing_over="failover_in_progress" in flags,
         failover_state=told.get("failover-state", ""),
     )

@@ -208,8 +208,8 @@ def test_differing_parameters_are_set() -> None:
     assert actions(world) == (steps.SetParameters(sentinel(2), NAME, Parameters(2000, 9000, 1)),)
 
 
-@pytest.mark.parametrize("facts", [{"linked": False}, {"down": True}])
-def test_who_cannot_reach_a_living_primary_is_told_with_what_to_sign_in(facts: dict[str, bool]) -> None:
+@pytest.mark.parametrize("facts", [{"linked": False}, {"down": True}, {"answered_ms": 3000}])
+def test_who_cannot_reach_a_living_primary_is_told_with_what_to_sign_in(facts: dict[str, int]) -> None:
     world = formed()
     view = monitoring(world.view(), 1, **facts)
     spec = replace(SPEC, user="watcher", authenticated=True)

@@ -15,7 +15,7 @@ INFO = b"# Server\r\nredis_version:7.2.4\r\nvalkey_version:9.1.2\r\n# Sentinel\r
 MASTER = (
     b"name orders ip t-s0-0.t port 6379 runid x flags s_down,o_down,master,failover_in_progress,disconnected "
     b"failover-state reconf_slaves down-after-milliseconds 2000 config-epoch 7 quorum 2 failover-timeout 9000 "
-    b"parallel-syncs 3"
+    b"parallel-syncs 3 last-ok-ping-reply 20"
 ).split()
 REPLICA = (
     b"ip t-s0-1.t port 6379 runid y flags slave,s_down last-ok-ping-reply 30 info-refresh 40 slave-priority 100 "
@@ -39,12 +39,7 @@ def test_a_sentinel_s_answers() -> None:
     assert monitored.address == Address("t-s0-0.t", 6379)
     assert (monitored.config_epoch, monitored.quorum, monitored.parameters) == (7, 2, Parameters(2000, 9000, 3))
     assert (monitored.down, monitored.agreed_down) == (True, True)
-    assert (monitored.linked, monitored.failing_over) == (False, True)
-        True,
-        True,
-        False,
-        True,
-    )
+    assert (monitored.linked, monitored.failing_over, monitored.answered_ms) == (False, True, 20)
     assert monitored.failover_state == "reconf_slaves"
     (replica,) = told.replicas
     assert (replica.address, replica.down, replica.linked) == (Address("t-s0-1.t", 6379), True, True)
