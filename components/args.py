@@ -362,6 +362,12 @@ class ClusterSettings(Model):
         description="Any text. Another one than before replaces all Pods, as a changed template does, without losing "
         "data: the date of the day will do.",
     )
+    paused: bool = Field(
+        default=False,
+        description="Stops all Pods and keeps everything else, the volumes above all: the members come back as they "
+        "were, with their data, when it is taken out. Needs `persistence`. Meanwhile shards, replicas, slots and the "
+        "line of the version stay as they are; other changes take effect when the Pods come back.",
+    )
     primaries: Annotated[Mapping[int, int], PlainValidator(_primaries)] = Field(
         default={},
         description="Which members are to have their shards' primary roles, shard → ordinal, as in "
@@ -372,7 +378,13 @@ class ClusterSettings(Model):
     prefer_ordinal_zero: bool = Field(
         default=False,
         description="The same for the ordinal 0 of all shards that `primaries` doesn't name: `pulumi up` takes roles "
-        "back after an incident.",
+        "back after an incident. With `spreadPrimaries`, only where the spread is as good.",
+    )
+    spread_primaries: bool = Field(
+        default=False,
+        description="Whether primaries are spread over zones, and within that over nodes, so that the loss of one "
+        "takes as few of their votes as can be. `pulumi up` moves the fewest roles for it, at its very end, and so "
+        "also after an incident. Roles that `primaries` names are placed first.",
     )
     takeover: Annotated[Takeover | None, BeforeValidator(_takeover)] = Field(
         default=None,
@@ -399,8 +411,9 @@ class ClusterSettings(Model):
 
     @property
     def primary_ordinals(self) -> dict[int, int]:
-        """Which members are to have their shards' primary roles, shard → ordinal."""
-        preferred = dict.fromkeys(range(self.shards), 0) if self.prefer_ordinal_zero else {}
+        """Which members are to have their shards' primary roles wherever they are, shard → ordinal."""
+        everywhere = self.prefer_ordinal_zero and not self.spread_primaries
+        preferred = dict.fromkeys(range(self.shards), 0) if everywhere else {}
         return dict(sorted({**preferred, **self.primaries}.items()))
 
 

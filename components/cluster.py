@@ -121,6 +121,7 @@ class ValkeyCluster(pulumi.ComponentResource):
             replicas=self._args.replicas,
             port=CLIENT_PORT,
             credentials=self._credentials,
+            paused=self._args.paused,
             opts=ResourceOptions(parent=self, depends_on=opts.depends_on if opts else None),
         )
 
@@ -236,7 +237,9 @@ class ValkeyCluster(pulumi.ComponentResource):
         workload = kubernetes.apps.v1.StatefulSet(
             name,
             metadata=self._identity.metadata(name, shard=shard, annotations=NO_WAIT),
-            spec=statefulset.statefulset_spec(pod, replicas=args.replicas, persistence=args.persistence),
+            spec=statefulset.statefulset_spec(
+                pod, replicas=args.replicas, persistence=args.persistence, paused=args.paused
+            ),
             opts=self._below(
                 *before,
                 *self._claims(shard, prepare),
@@ -323,7 +326,11 @@ class ValkeyCluster(pulumi.ComponentResource):
             workload_revision=self._revision(),
             version=version_label(args.server_image),
             primary_ordinals={str(shard): ordinal for shard, ordinal in args.primary_ordinals.items()} or None,
+            # None where it isn't declared: an instance that was made before there was such a thing has no update to do.
+            spread_primaries=args.spread_primaries or None,
+            prefer_ordinal_zero=(args.spread_primaries and args.prefer_ordinal_zero) or None,
             parallel_shards=args.rollout.max_parallel_shards,
+            paused=args.paused,
             opts=self._below(prepare, *shards),
         )
 

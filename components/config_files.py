@@ -161,4 +161,17 @@ def _owned_live(args: ClusterSettings) -> dict[str, str]:
         # A primary that is told to stop hands its shard over first. Older servers don't have it; where the image tells
         # no version it is left out, since an unknown word would keep the server from starting.
         owned["shutdown-on-sigterm"] = "failover"
-    return owned
+    return {**owned, **(_at_rest(args) if args.paused else {})}
+
+
+def _at_rest(args: ClusterSettings) -> dict[str, str]:
+    """For members that stop all at once and have the same data by then: nobody takes over from anybody.
+
+    Running servers are told before their Pods stop; that the file says the same keeps agents from setting it back.
+    """
+    logs = _chosen(args)["appendonly"] == "yes"
+    return {
+        "cluster-replica-no-failover": "yes",
+        # Without a log nothing is on the disk but what is saved at the end, whatever `save` says.
+        "shutdown-on-sigterm": "default" if logs else "save",
+    }

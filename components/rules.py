@@ -29,6 +29,9 @@ def problems(args: ClusterSettings) -> Iterator[Problem]:
     if args.shards < 3 and not args.allow_few_shards:
         reason = "a cluster of fewer than 3 shards can't fail over; set allowFewShards: true to have it for development"
         yield Problem(("shards",), args.shards, reason)
+    if args.paused and args.persistence is None:
+        reason = "its data is in the memory of its Pods and would go with them; only an instance with persistence rests"
+        yield Problem(("paused",), args.paused, f"{reason}. Remove paused, or make a new instance with persistence")
     yield from _slots(args)
     yield from _primaries(args)
     yield from _config(args)

@@ -16,15 +16,17 @@ if TYPE_CHECKING:
 IGNORED_CHANGES = ["spec.volumeClaimTemplates"]
 
 
-def statefulset_spec(pod: ServerPod, *, replicas: int, persistence: Persistence | None) -> StatefulSetSpecArgsDict:
-    """A shard's workload: its primary and `replicas` more.
+def statefulset_spec(
+    pod: ServerPod, *, replicas: int, persistence: Persistence | None, paused: bool = False
+) -> StatefulSetSpecArgsDict:
+    """A shard's workload: its primary and `replicas` more; `paused`: none of them for now.
 
     Every field that Kubernetes lets nobody change, and for which Pulumi would replace the StatefulSet and all its Pods
     at once, is a constant here or the instance's name.
     """
     spec: StatefulSetSpecArgsDict = {
         "service_name": pod.names.headless,
-        "replicas": 1 + replicas,
+        "replicas": 0 if paused else 1 + replicas,
         "selector": {"match_labels": selector(pod.names.instance, pod.shard)},
         # Members find each other by themselves: none waits for another to be ready.
         "pod_management_policy": "Parallel",

@@ -23,7 +23,7 @@ from valkeyctl.kube.overview import Found, MemberOverview, Overview, find_instan
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
-_COLOURS = {"Ready": "green", "Initializing": "yellow", "Rebalancing": "yellow", "Degraded": "yellow"}
+_COLOURS = {"Ready": "green", "Initializing": "yellow", "Rebalancing": "yellow", "Degraded": "yellow", "Paused": "cyan"}
 _TODO_SHOWN = 8
 
 
@@ -44,7 +44,7 @@ def status(
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
     exit_code: Annotated[
         bool,
-        typer.Option("--exit-code", help="0: all are Ready. 1: one isn't. 2: none found, or no look taken."),
+        typer.Option("--exit-code", help="0: all are Ready, or Paused. 1: one isn't. 2: none found, or no look taken."),
     ] = False,
 ) -> None:
     """Show each instance: phase, conditions, members, what is wrong, and what to do about it.
@@ -75,7 +75,7 @@ def code_of(seen: Sequence[Overview]) -> int:
     """The exit code that tells of these instances."""
     if not seen:
         return _NOTHING
-    return _READY if all(one.phase == Phase.READY for one in seen) else _NOT_READY
+    return _READY if all(one.phase in (Phase.READY, Phase.PAUSED) for one in seen) else _NOT_READY
 
 
 def _print(seen: Sequence[Overview], nothing: str) -> None:

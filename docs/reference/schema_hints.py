@@ -136,8 +136,10 @@ EXAMPLES: Mapping[str, Any] = {
     "Instance.agent": {"log": "json"},
     "Instance.rollout": {"maxParallelShards": 2},
     "Instance.restart": "2026-11-30",
+    "Instance.paused": True,
     "Instance.primaries": {"0": 1},
     "Instance.prefer_ordinal_zero": True,
+    "Instance.spread_primaries": True,
     "Instance.takeover": {"afterSeconds": 60},
     "Instance.timeout_s": 900,
     "Instance.allow_data_loss": True,
@@ -175,7 +177,12 @@ LONE_INSTANCE_RULES: list[Schema] = [
     },
     {
         "if": {"not": {"properties": {"persistence": {"type": "object"}}, "required": ["persistence"]}},
-        "then": {"properties": {"config": {"properties": {"appendonly": {"not": _YES}, "save": _NOTHING}}}},
+        "then": {
+            "properties": {
+                "paused": {"const": False},
+                "config": {"properties": {"appendonly": {"not": _YES}, "save": _NOTHING}},
+            }
+        },
     },
     *(
         {

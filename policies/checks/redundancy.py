@@ -13,12 +13,15 @@ HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 
 
 def replicas(resource: Resource, params: Params, _: Surroundings) -> Iterator[Finding]:
-    """Data of which there are too few copies. A StatefulSet is a shard, or the whole of a dataset."""
+    """Data of which there are too few copies. A StatefulSet is a shard, or the whole of a dataset.
+
+    One without any Pod is paused, and serves nothing: how many copies there are is judged when they come back.
+    """
     if resource.kind not in ("StatefulSet", "Deployment") or server_of(resource) is None or is_sentinel(resource):
         return
     count, least = members(resource), params["minReplicas"]
-    if count is not None and count - 1 < least:
-        copies = "no replica" if count <= 1 else f"{count - 1} replica{'s' if count > 2 else ''}"
+    if count and count - 1 < least:
+        copies = "no replica" if count == 1 else f"{count - 1} replica{'s' if count > 2 else ''}"
         yield Finding(resource, f"has {copies} beside the primary, and at least {least} are asked for")
 
 

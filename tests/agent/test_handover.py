@@ -69,3 +69,19 @@ def test_a_dead_agent_does_not_take_the_servers_time() -> None:
         began = time.monotonic()
         assert hook(pods.pods[ONE]) == "handover.sh: the agent did not answer in time"
         assert time.monotonic() - began < 6
+
+
+def test_members_that_are_to_rest_take_over_from_nobody() -> None:
+    """As in a pause: all of them are told so, and then they stop, one a moment before the other."""
+    with Pods(SPEC, "8.1") as pods:
+        scenes.formed(pods)
+        for member in SPEC.members:
+            pods.ask(member, "CONFIG", "SET", "cluster-replica-no-failover", "yes")
+        pod = pods.pods[ONE]
+        assert hook(pod) == "handover.sh: no replica took over"
+        pod.stopped = True
+        pod.kill_server()
+        eventually(lambda: "its server is told not to" in pods.logs(), pods)
+        # Longer than the servers' own election would take.
+        time.sleep(2 * NODE_TIMEOUT_MS / 1000)
+        assert not scenes.is_primary(pods, OTHER)

@@ -28,6 +28,7 @@ from valkeyctl.dataplane import Credentials, DirectDialer, Endpoint, Member, Spe
 
 PORT, BUS_PORT = 7379, 17379
 LINES = ("9.1", "8.1")
+NEWEST = LINES[0]
 NODE_TIMEOUT_MS = 1500
 READY_S = 20.0
 
@@ -57,7 +58,7 @@ def new_address() -> str:
 
 @dataclass
 class Server:
-    """One server process, and what a Pod has beside it."""
+    """One server process, and what a Pod has beside it. `cluster_mode` is off for the members of one dataset."""
 
     line: str
     host: str
@@ -65,12 +66,12 @@ class Server:
     directory: Path
     options: Mapping[str, str]
     process: subprocess.Popen[bytes] | None = None
+    cluster_mode: bool = True
 
     def start(self) -> None:
         """Start the process; does not wait until it answers."""
         options = {
             "port": str(PORT),
-            "cluster-port": str(BUS_PORT),
             "bind": self.address,
             "bind-source-addr": self.address,
             "protected-mode": "no",
@@ -78,21 +79,28 @@ class Server:
             "logfile": str(self.directory / "log"),
             "save": "",
             "appendonly": "no",
-            "cluster-enabled": "yes",
-            "cluster-node-timeout": str(NODE_TIMEOUT_MS),
-            "cluster-announce-ip": self.address,
-            "cluster-announce-hostname": self.host,
-            "cluster-allow-replica-migration": "no",
-            "cluster-require-full-coverage": "no",
             "repl-diskless-sync-delay": "0",
             "repl-diskless-load": "on-empty-db",
             "enable-debug-command": "yes",
+            **(self._of_a_cluster if self.cluster_mode else {}),
             **self.options,
         }
         words = [word for name, value in options.items() for word in (f"--{name}", value)]
         # Whatever becomes of the tests, the servers end with them.
         guard = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []
         self.process = subprocess.Popen([*guard, str(binary(self.line)), *words], stdout=subprocess.DEVNULL)
+
+    @property
+    def _of_a_cluster(self) -> Mapping[str, str]:
+        return {
+            "cluster-enabled": "yes",
+            "cluster-port": str(BUS_PORT),
+            "cluster-node-timeout": str(NODE_TIMEOUT_MS),
+            "cluster-announce-ip": self.address,
+            "cluster-announce-hostname": self.host,
+            "cluster-allow-replica-migration": "no",
+            "cluster-require-full-coverage": "no",
+        }
 
     def kill(self) -> None:
         """End the process at once, as power loss would."""

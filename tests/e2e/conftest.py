@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.harness import inside
 from tests.e2e.harness.client import Client
 from tests.e2e.harness.kube import Kube
 from tests.e2e.harness.probe import Node, ask, assert_ready, faults
@@ -111,3 +112,12 @@ def form(sandbox: Sandbox) -> Callable[..., Stack]:
         return stack
 
     return make
+
+
+@pytest.fixture
+def thaw() -> Iterator[list[inside.Process]]:
+    """Processes that a test freezes; they go on when it has ended, however it did."""
+    frozen: list[inside.Process] = []
+    yield frozen
+    for process in frozen:
+        process.thaw()

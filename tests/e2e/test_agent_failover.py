@@ -4,7 +4,7 @@ How long writes stop is measured in `bench/`; here it is only bounded loosely.
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
@@ -108,14 +108,6 @@ def test_a_deleted_primary_hands_over_first(watched: Callable[..., Watched], ima
     assert record.gap_ms < 3000, record
     cluster.healed()
     assert cluster.client.lost(INSTANCE, record.acknowledged) == []
-
-
-@pytest.fixture
-def thaw() -> Iterator[list[inside.Process]]:
-    frozen: list[inside.Process] = []
-    yield frozen
-    for process in frozen:
-        process.thaw()
 
 
 def test_a_frozen_agent_keeps_nobody_from_serving(watched: Callable[..., Watched], thaw: list[inside.Process]) -> None:

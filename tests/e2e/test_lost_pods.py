@@ -4,7 +4,7 @@ import pytest
 from valkey.crc import key_slot as slot_of
 
 from tests.e2e.conftest import Formed
-from tests.e2e.harness import probe
+from tests.e2e.harness import inside, probe
 from tests.e2e.harness.kube import Kube, eventually
 from tests.e2e.harness.sandbox import INSTANCE, unattended
 
@@ -57,6 +57,36 @@ def test_deleted_statefulset_is_made_again_around_its_pods(formed: Formed, kube:
     after = probe.assert_ready(kube, formed.namespace, INSTANCE)
     assert {pod: node.node_id for pod, node in after.items()} == {pod: node.node_id for pod, node in nodes.items()}
     assert formed.client.lost(INSTANCE, written) == []
+
+
+def test_a_lost_majority_is_told_and_taken_over_from_as_declared(
+    formed: Formed, kube: Kube, thaw: list[inside.Process]
+) -> None:
+    nodes = formed.sound()
+    written = formed.client.write(INSTANCE, 1500)
+    copies = {shard: probe.replica_of(nodes, shard).node_id for shard in (0, 1)}
+    silent = [probe.primary_of(nodes, shard).pod for shard in (0, 1)]
+    formed.stack.configure({INSTANCE: unattended(timeoutSeconds=10)})
+    formed.stack.up()
+    thaw += [inside.one(formed.namespace, pod, word) for pod in silent for word in (inside.AGENT, inside.SERVER)]
+    for process in thaw:
+        process.freeze()
+    told = formed.stack.up(expect=-1)
+    assert "takeover" in told.output
+    assert "Traceback" not in told.output
+
+    formed.stack.configure({INSTANCE: unattended(takeover={"afterSeconds": 10})})
+    running = formed.stack.start("up", "--yes", "--skip-preview")
+    running.until(lambda mark: "TAKE OVER" in mark)
+    for process in thaw:
+        process.thaw()
+    formed.stack.finish(running)
+    after = probe.assert_ready(kube, formed.namespace, INSTANCE)
+    assert {shard: probe.primary_of(after, shard).node_id for shard in (0, 1)} == copies
+    assert probe.layout(after) == probe.layout(nodes)
+    assert formed.client.lost(INSTANCE, written) == []
+    formed.stack.configure({INSTANCE: unattended()})
+    formed.stack.up()
 
 
 def test_a_shard_that_lost_every_copy_is_told_and_not_hidden(formed: Formed, kube: Kube) -> None:

@@ -4,7 +4,9 @@ How long writes stop is measured in `bench/`; here it is only bounded loosely.
 """
 
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import product
 from typing import Any
 
 import pytest
@@ -27,6 +29,15 @@ pytestmark = pytest.mark.timeout(1200)
 def uids(kube: Kube, namespace: str) -> dict[str, str]:
     pods = kube.items("pods", namespace, f"app.kubernetes.io/instance={INSTANCE}")
     return {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in pods}
+
+
+def zones(kube: Kube, namespace: str) -> dict[str, str]:
+    """The zone that each Pod of the instance is in."""
+    nodes = {node["metadata"]["name"]: node for node in kube.request("GET", "/api/v1/nodes")["items"]}
+    return {
+        pod["metadata"]["name"]: nodes[pod["spec"]["nodeName"]]["metadata"]["labels"]["topology.kubernetes.io/zone"]
+        for pod in kube.items("pods", namespace, f"app.kubernetes.io/instance={INSTANCE}")
+    }
 
 
 def steps(done: Result) -> list[str]:
@@ -224,6 +235,28 @@ def test_roles_move_as_declared_and_come_back_after_an_incident(sandbox: Sandbox
     stack.up()
     nodes = probe.assert_ready(kube, namespace, INSTANCE)
     assert probe.primary_of(nodes, 1).pod == f"{INSTANCE}-s1-0"
+
+    # From where a zone has the most primaries that it can have, they are spread to where it has as few as can be.
+    places = zones(kube, namespace)
+
+    def most(ordinals: Iterable[int]) -> int:
+        return max(Counter(places[f"{INSTANCE}-s{shard}-{ordinal}"] for shard, ordinal in enumerate(ordinals)).values())
+
+    ways = sorted(product((0, 1), repeat=3), key=most)
+    assert most(ways[0]) < most(ways[-1]), places
+    stack.configure({INSTANCE: small(primaries=dict(enumerate(ways[-1])))})
+    stack.up()
+    stack.configure({INSTANCE: small(spreadPrimaries=True)})
+    seen = stack.run("preview")
+    assert "to do: s" in seen.output
+    assert "take the primary's role over" in seen.output
+    with client.writing(INSTANCE) as record:
+        stack.up()
+    nodes = probe.assert_ready(kube, namespace, INSTANCE)
+    assert most(int(probe.primary_of(nodes, shard).pod[-1]) for shard in range(3)) == most(ways[0]), places
+    assert client.lost(INSTANCE, record.acknowledged) == []
+    assert record.gap_ms < LOOSE_GAP_MS, record
+    stack.run("preview", "--expect-no-changes")
 
 
 def test_a_roll_that_was_killed_is_finished_by_the_next_up(sandbox: Sandbox, kube: Kube) -> None:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable
 
 import pytest
+from valkey.crc import key_slot
 
 from tests.e2e.harness import probe
 from tests.e2e.harness.kube import Kube
@@ -38,7 +39,10 @@ def test_scales_out_and_in_under_a_writer(sandbox: Sandbox, kube: Kube, version:
     shards(stack, 4, version=version)
     seen = stack.run("preview", "--diff").output
     assert re.search(r's0\s*: "0-5460" => "0-4095"', seen), seen
-    assert "move 4096 slots" in seen
+    moving = frozenset(range(4096, 5461)) | frozenset(range(9557, 10922)) | frozenset(range(15018, 16384))
+    keys = sum(key_slot(f"k{number}".encode()) in moving for number in written)
+    told = "move 4096 slots: s0 5461 => 4096, s1 5461 => 4096, s2 5462 => 4096, s3 0 => 4096"
+    assert f"to do: {told}; they hold {keys:,} keys, less than 1 MB" in seen
     with client.writing(INSTANCE) as record:
         stack.up()
         more = probe.layout(probe.assert_ready(kube, namespace, INSTANCE, shards=4))
@@ -46,7 +50,8 @@ def test_scales_out_and_in_under_a_writer(sandbox: Sandbox, kube: Kube, version:
         stack.run("preview", "--expect-no-changes")
 
         shards(stack, 3, version=version)
-        assert "move 4096 slots" in stack.run("preview", "--diff").output
+        seen = stack.run("preview", "--diff").output
+        assert re.search(r"to do: move 4096 slots: .*, s3 4096 => 0; they hold [\d,]+ keys, ", seen), seen
         stack.up()
     after = probe.layout(probe.assert_ready(kube, namespace, INSTANCE))
     assert moved(more, after) == 4096

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from valkeyctl.agent.door import Door
 from valkeyctl.agent.logs import Log
+from valkeyctl.agent.no_failover import must_not_take_over
 from valkeyctl.agent.resp import ErrorReply, Link, Nonsense
 from valkeyctl.agent.state import ServerState
 from valkeyctl.agent.watch import Watch
@@ -88,6 +89,9 @@ class Handover:
         """Ask one replica to take over, and wait until it has, or won't in time."""
         try:
             with self._connect(replica.address, replica.port) as link:
+                if must_not_take_over(link):
+                    self._log.info("handover", f"{replica.address} is told to take over from nobody, as for a pause")
+                    return
                 reply = link.ask(("CLUSTER", "FAILOVER"))[0]
         except (OSError, Nonsense) as error:
             self._log.warning("handover", f"{replica.address} can't be asked: {error}")

@@ -13,7 +13,7 @@ from functools import cached_property
 
 from valkeyctl.agent.environment import Environment
 from valkeyctl.agent.runtime import Runtime
-from valkeyctl.agent.turns import End, Turn
+from valkeyctl.agent.turns import End, Turn, why_not
 from valkeyctl.dataplane import (
     Blocked,
     Condition,
@@ -70,8 +70,8 @@ def heal(
     state, before = declared(), read_status(api, place.namespace, place.instance)
     if state is None or (before is not None and before.destroying):
         return Turn(End.NOT_DECLARED, "" if state is None else "the instance is being destroyed")
-    if not state.heal:
-        return Turn(End.SWITCHED_OFF)
+    if not state.may_heal:
+        return Turn(why_not(state))
     formed = state.spec.formed or bool(before and before.formed)
     # Nobody has seen a plan of what an agent would move; it only ends what was begun.
     spec = replace(state.spec, formed=formed, may_move=False)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 
 from valkeyctl.agent.guard import Rules
 from valkeyctl.agent.logs import Log
+from valkeyctl.agent.no_failover import must_not_take_over
 from valkeyctl.agent.peers import Peers
 from valkeyctl.agent.resp import ErrorReply, Link, Nonsense
 from valkeyctl.agent.stand_in import How, Promote, stand_in
@@ -120,11 +121,14 @@ class Promotion:
             self._telling.missed_some()
 
     def _act(self, verdict: Promote) -> None:
-        self._log.warning("stand-in", str(verdict))
-        if verdict.how is How.FORCE:
-            self._forced_at = time.monotonic()
         try:
             with self._connect() as link:
+                if must_not_take_over(link):
+                    self._say("it doesn't stand in for its primary: its server is told not to, as for a pause")
+                    return
+                self._log.warning("stand-in", str(verdict))
+                if verdict.how is How.FORCE:
+                    self._forced_at = time.monotonic()
                 reply = link.ask(("CLUSTER", "FAILOVER", verdict.how.value))[0]
         except (OSError, Nonsense) as error:
             self._log.error("stand-in", f"the own server can't be told: {error}")

@@ -33,6 +33,7 @@ class End(Enum):
     ATTENDED = "another one has attended to it"
     NOT_DECLARED = "nothing is declared"
     SWITCHED_OFF = "healing is switched off; the next `pulumi up` heals"
+    PAUSED = "the instance is paused, or about to be; the next `pulumi up` says more"
     STOPPED = "it was stopped"
     LEAVING = "this member isn't declared any more"
     NOT_HEALED = "it could not be healed"
@@ -49,6 +50,13 @@ class Turn:
 
     end: End
     why: str = ""
+
+
+def why_not(state: DeclaredState | None) -> End:
+    """How a turn ends at once where agents may not heal."""
+    if state is None:
+        return End.NOT_DECLARED
+    return End.PAUSED if state.paused else End.SWITCHED_OFF
 
 
 class Turns:
@@ -72,8 +80,8 @@ class Turns:
         """
         # Before the Lease: an instance that isn't declared yet, or any more, is left alone without a write.
         state = self._read_declared()
-        if state is None or not state.heal:
-            return Turn(End.NOT_DECLARED if state is None else End.SWITCHED_OFF)
+        if state is None or not state.may_heal:
+            return Turn(why_not(state))
         if self._runtime.environment.member not in state.spec.members:
             # Its shard is new and not declared yet, or leaving: what becomes of it is for `up`, or for the others.
             return Turn(End.LEAVING)

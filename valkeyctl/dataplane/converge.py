@@ -14,9 +14,11 @@ from valkeyctl.dataplane.model import Directory, Endpoint, Member, Spec
 from valkeyctl.dataplane.observe import MAX_PARALLEL, TIMEOUT_S, observe_over
 from valkeyctl.dataplane.plan import Blocked, Done, Plan, Steps, plan
 from valkeyctl.dataplane.progress import MoveClock, Progress, Teller
+from valkeyctl.dataplane.slots import EMPTY
 from valkeyctl.dataplane.steps import Action, MigrateSlots, MoveKeys, Step, counted, describe_all
 from valkeyctl.dataplane.translate import where
 from valkeyctl.dataplane.view import Absent, Job, JobState, Outcome, Unreachable, View, Why
+from valkeyctl.dataplane.weigh import weigh
 
 READY = "Ready: Valkey is in the declared state"
 FASTEST_S = 0.02
@@ -90,7 +92,7 @@ class _Run:
             view = self._look()
             self._note_failed_moves(view)
             what = self.decide(self.spec, view)
-            self.moves.see(what.slots_to_move if isinstance(what, Steps) else 0)
+            self._follow_moves(what, view)
             if isinstance(what, Done):
                 self.teller.say(READY, ())
                 return view
@@ -137,6 +139,8 @@ class _Run:
         now = time.monotonic()
         self.called_for_since = {step: self.called_for_since.get(step, now) for step in what.actions}
         due = [step for step in what.actions if self._is_due(step, now)]
+        if any(isinstance(step, MigrateSlots | MoveKeys) for step in due):
+            self.moves.begin()
         self.may_go_on()
         failed = apply_all(self.links, due, self.endpoints)
         self.taken_at.update(dict.fromkeys(due, now))
@@ -152,6 +156,14 @@ class _Run:
             self.teller.say(f"{step.describe()}: {error}", tuple(wait.describe() for wait in what.waits))
             self._count_failure(step, error)
         self._give_up_when_hopeless(what, view)
+
+    def _follow_moves(self, what: Plan, view: View) -> None:
+        """See how far moves of slots are, and ask once what the slots hold, where it takes its time."""
+        left = what.to_move if isinstance(what, Steps) else EMPTY
+        self.moves.see(left, moving=any(node.is_moving_slots for node in view.nodes.values()))
+        if self.moves.wants_weight:
+            given = {member: node.slots & left for member, node in view.nodes.items() if node.slots.bits & left.bits}
+            self.moves.weight = weigh(self.links, given, self.endpoints)
 
     def _note_failed_moves(self, view: View) -> None:
         """Servers move slots by themselves and tell afterwards that they failed: count that like a failed step.
@@ -230,7 +242,7 @@ class _Run:
 
     def _summary(self, what: Steps, view: View) -> str:
         present = f"{len(view.nodes)} of {len(view.outcomes)} members answer"
-        moved = str(self.moves)
+        moved = self.moves.line()
         if moved:
             return f"{moved}; {present}"
         if what.actions:

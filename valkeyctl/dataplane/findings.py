@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from valkeyctl.dataplane.model import Member
 from valkeyctl.dataplane.shards import Problem
+from valkeyctl.dataplane.slots import EMPTY, SlotSet
 from valkeyctl.dataplane.steps import Action, Wait
 
 
@@ -14,7 +15,7 @@ class Findings:
     """Filled by one rule after the other, in the order of the plan.
 
     `steps` can be taken now. `waits` are for what comes about by itself. `symptoms` go away when all else is right, so
-    they keep nobody waiting who is blocked. `problems` are for a person. `slots_to_move` counts the slots that are with
+    they keep nobody waiting who is blocked. `problems` are for a person. `to_move` are the slots that are with
     another living shard than they are to be.
     """
 
@@ -22,7 +23,7 @@ class Findings:
     waits: list[Wait] = field(default_factory=list[Wait])
     symptoms: list[Wait] = field(default_factory=list[Wait])
     problems: list[Problem] = field(default_factory=list[Problem])
-    slots_to_move: int = 0
+    to_move: SlotSet = EMPTY
 
     def do(self, step: Action) -> None:
         """A step that can be taken now."""

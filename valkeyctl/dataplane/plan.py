@@ -21,6 +21,7 @@ from valkeyctl.dataplane.plan_slots import assign_slots, settle_claims
 from valkeyctl.dataplane.plan_timeout import end_the_wait
 from valkeyctl.dataplane.rounds import Blocked, Done
 from valkeyctl.dataplane.shards import Problem, decide_shards
+from valkeyctl.dataplane.slots import EMPTY, SlotSet
 from valkeyctl.dataplane.steps import Action, Step, Wait
 from valkeyctl.dataplane.view import View
 
@@ -29,13 +30,13 @@ from valkeyctl.dataplane.view import View
 class Steps:
     """What to do now. Any part of it may be carried out and the rest left: the state in between is safe.
 
-    `blocked` is what will be left for a person when all else is done. `slots_to_move` counts the slots that have yet to
-    be moved from one living shard to another.
+    `blocked` is what will be left for a person when all else is done. `to_move` are the slots that have yet to be
+    moved from one living shard to another.
     """
 
     steps: tuple[Step, ...]
     blocked: Blocked | None = None
-    slots_to_move: int = 0
+    to_move: SlotSet = EMPTY
 
     @property
     def actions(self) -> tuple[Action, ...]:
@@ -84,10 +85,10 @@ def plan(spec: Spec, view: View) -> Plan:
     hand_over(k, shards, found)
     blocked = _blocked(found.problems) if found.problems else None
     if found.steps or found.waits:
-        return Steps((*found.steps, *found.waits), blocked, found.slots_to_move)
+        return Steps((*found.steps, *found.waits), blocked, found.to_move)
     if blocked:
         return blocked
-    return Steps(tuple(found.symptoms), slots_to_move=found.slots_to_move) if found.symptoms else Done()
+    return Steps(tuple(found.symptoms), to_move=found.to_move) if found.symptoms else Done()
 
 
 def _blocked(problems: list[Problem]) -> Blocked:

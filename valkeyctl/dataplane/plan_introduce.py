@@ -70,7 +70,7 @@ def remind_of_slots(k: Knowledge, shards: Sequence[Shard], found: Findings) -> b
                 and primary.slots
                 and not k.disputes
                 # While slots are moved, this changes faster than it could be told.
-                and not found.slots_to_move
+                and not found.to_move
                 and knows(node, primary)
                 and knows(primary, node)
             ):

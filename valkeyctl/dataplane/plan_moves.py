@@ -22,7 +22,7 @@ from valkeyctl.dataplane.plan_introduce import knows
 from valkeyctl.dataplane.plan_open import Roles, knows_its_slots, on_the_way
 from valkeyctl.dataplane.plan_replicas import in_sync
 from valkeyctl.dataplane.shards import Shard
-from valkeyctl.dataplane.slots import SlotSet
+from valkeyctl.dataplane.slots import SlotSet, union
 from valkeyctl.dataplane.steps import Action, MigrateSlots, MoveKeys, counted
 from valkeyctl.dataplane.view import NodeView
 
@@ -51,7 +51,7 @@ def move_slots(k: Knowledge, shards: Sequence[Shard], found: Findings) -> None:
     if k.disputes:
         return
     transfers = list(_transfers(k, shards))
-    found.slots_to_move = sum(len(one.slots) for one in transfers)
+    found.to_move = union(one.slots for one in transfers)
     for node in k.view.nodes.values():
         for job in node.running_jobs:
             found.wait(

@@ -118,7 +118,7 @@ def _phase(k: Knowledge, what: Plan) -> Phase:
         return Phase.READY
     covered = len(union(k.owned.values())) == len(union(k.spec.layout))
     serving = covered and all(node.state_ok for node in k.nodes.values())
-    if serving and isinstance(what, Steps) and what.slots_to_move:
+    if serving and isinstance(what, Steps) and what.to_move:
         return Phase.REBALANCING
     if serving and (k.spec.formed or isinstance(what, Blocked)):
         return Phase.DEGRADED

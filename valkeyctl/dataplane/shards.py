@@ -99,7 +99,11 @@ def _with_heirs(
         return Shard(index, nodes, problem=_no_majority(k, ghost), heirs=heirs)
     if k.majority_heard:
         return Shard(index, nodes, waits_for=f"{names} takes over from {ghost}", heirs=heirs)
-    way_out = "" if after_s is None else f"; after {after_s:g} s it takes over without one, as declared"
+    way_out = (
+        "; to have it take over without one, declare `takeover: {afterSeconds: …}`"
+        if after_s is None
+        else f"; after {after_s:g} s it takes over without one, as declared"
+    )
     waits_for = f"a majority of the primaries comes back and elects {names} in the place of {ghost}{way_out}"
     return Shard(index, nodes, waits_for=waits_for, heirs=heirs)
 

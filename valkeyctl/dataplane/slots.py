@@ -204,11 +204,14 @@ def planned_layout(shards: int, previous: Layout | None = None, explicit: Layout
     return tuple(kept)
 
 
+def moved(before: Layout, after: Layout) -> SlotSet:
+    """The slots that have another shard after than before; those that had none before aren't moved."""
+    return union(had - (after[shard] if shard < len(after) else EMPTY) for shard, had in enumerate(before) if had.bits)
+
+
 def slots_moved(before: Layout, after: Layout) -> int:
-    """How many slots have another shard after than before; those that had none before aren't moved."""
-    return sum(
-        len(had - (after[shard] if shard < len(after) else EMPTY)) for shard, had in enumerate(before) if had.bits
-    )
+    """How many slots have another shard after than before."""
+    return len(moved(before, after))
 
 
 def _quotas(sizes: Sequence[int]) -> list[int]:

@@ -29,6 +29,7 @@ OBSERVATION: tuple[Command, ...] = (
 )
 #: Only servers of 9.0 and newer know it.
 JOBS: Command = ("CLUSTER", "GETSLOTMIGRATIONS")
+DATASET: Command = ("INFO", "memory", "keyspace")
 NODE_TIMEOUT: Command = ("CONFIG", "GET", "cluster-node-timeout")
 _JOB_ENDS = {
     "success": JobState.DONE,
@@ -37,6 +38,8 @@ _JOB_ENDS = {
     "canceled": JobState.FAILED,
 }
 _NOBODY = "-"
+#: What a server of a cluster that has no key calls its dataset (measured on 8.1 and 9.1: 246 to 307 KB).
+_EMPTY_DATASET_BYTES = 250_000
 _DATABASE = re.compile(r"db\d+")
 
 
@@ -69,7 +72,7 @@ def node_view(endpoint: Endpoint, replies: Sequence[bytes], node_timeout: object
         current_epoch=int(cluster["cluster_current_epoch"]),
         state_ok=cluster["cluster_state"] == "ok",
         version=info.get("valkey_version") or info["redis_version"],
-        keys=sum(_keys(text) for name, text in info.items() if _DATABASE.fullmatch(name)),
+        keys=_all_keys(info),
         offset=int(info["slave_repl_offset"] if replica else info["master_repl_offset"]),
         replication_id=info["master_replid"],
         link=_link(info) if replica else None,
@@ -107,6 +110,26 @@ def jobs(reply: object) -> tuple[Job, ...]:
             )
         )
     return tuple(found)
+
+
+def numbers(replies: Sequence[object]) -> list[int]:
+    """Answers that are numbers, as to `count_keys`. Raises ValueError for nonsense."""
+    found = [reply for reply in replies if isinstance(reply, int)]
+    if len(found) != len(replies):
+        raise ValueError("an answer of another kind")
+    return found
+
+
+def bytes_per_key(told: object) -> float:
+    """How large a server's keys are on average, with their values, by its answer to DATASET; 0 where it has none.
+
+    Raises ValueError or LookupError for nonsense.
+    """
+    if not isinstance(told, bytes):
+        raise ValueError("an answer of another kind")  # noqa: TRY004  (nonsense from outside is a value)
+    info = _fields(told.decode())
+    dataset, keys = int(info["used_memory_dataset"]), _all_keys(info)
+    return max(0, dataset - _EMPTY_DATASET_BYTES) / keys if keys else 0.0
 
 
 def is_replica(told: bytes) -> bool:
@@ -209,6 +232,11 @@ def _fields(text: str) -> dict[str, str]:
     """Read the `name:value` lines of INFO and CLUSTER INFO."""
     pairs = (line.partition(":") for line in text.splitlines() if line and not line.startswith("#"))
     return {name: value.strip() for name, colon, value in pairs if colon}
+
+
+def _all_keys(info: Mapping[str, str]) -> int:
+    """The keys of all databases, in INFO's section `keyspace`."""
+    return sum(_keys(text) for name, text in info.items() if _DATABASE.fullmatch(name))
 
 
 def _keys(text: str) -> int:

@@ -31,13 +31,20 @@ class DeclaredUnreadable(KubeError):  # noqa: N818 - reads as what happened
 class DeclaredState:
     """What an instance is to be. `spec` as the data plane takes it, but without consent to a loss of data.
 
-    `heal`: whether agents may bring it back there by themselves; if not, that is for `up` alone.
+    `heal`: whether agents may bring it back there by themselves; if not, that is for `up` alone. `paused`: no member is
+    to run, so that there is nothing to heal, also while the last of them are still about to stop.
     """
 
     owner: str
     spec: Spec
     port: int = CLIENT_PORT
     heal: bool = True
+    paused: bool = False
+
+    @property
+    def may_heal(self) -> bool:
+        """Whether agents may do anything about what differs from it."""
+        return self.heal and not self.paused
 
 
 def read_declared(api: Api, namespace: str, instance: str) -> DeclaredState | None:
@@ -79,6 +86,7 @@ def render_declared(state: DeclaredState) -> str:
         "takeoverAfterSeconds": spec.takeover_after_s,
         "port": state.port,
         "heal": state.heal,
+        "paused": state.paused,
     }
     return json.dumps(told, indent=1, sort_keys=True)
 
@@ -117,7 +125,13 @@ def _state(told: Mapping[str, Any], instance: str, owner: str) -> DeclaredState:
         persistent=bool(told.get("persistent")),
         takeover_after_s=None if after is None else float(after),
     )
-    return DeclaredState(owner, spec, int(told.get("port") or CLIENT_PORT), heal=told.get("heal") is not False)
+    return DeclaredState(
+        owner,
+        spec,
+        int(told.get("port") or CLIENT_PORT),
+        heal=told.get("heal") is not False,
+        paused=told.get("paused") is True,
+    )
 
 
 def _put(api: Api, namespace: str, instance: str, owner: str, data: Mapping[str, str]) -> None:

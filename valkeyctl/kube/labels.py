@@ -10,6 +10,8 @@ MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
 SHARD_LABEL = "valkeyctl/shard"
 #: On a Pod: `primary` or `replica`, written by the Pod's own agent. For people; nothing relies on it.
 ROLE_LABEL = "valkeyctl/role"
+#: On a node, and from Kubernetes 1.35 on also on its Pods: the zone that it is in.
+ZONE_LABEL = "topology.kubernetes.io/zone"
 #: `<organization>/<project>/<stack>/<instance>`, on every object of an instance.
 OWNER_ANNOTATION = "valkeyctl/owner"
 

@@ -14,6 +14,7 @@ from valkeyctl.dataplane import (
     Layout,
     Member,
     NodeView,
+    Phase,
     Role,
     Spec,
     Status,
@@ -38,6 +39,8 @@ from valkeyctl.kube.labels import (
     SHARD_LABEL,
     status_name,
 )
+from valkeyctl.kube.nodes import read_nodes, zones_of
+from valkeyctl.kube.paused import paused_condition, running_pods
 from valkeyctl.kube.pods import PodFacts, on_lost_nodes, pod_facts
 from valkeyctl.kube.secrets import read_credentials
 from valkeyctl.kube.status import Declared, InstanceStatus, parse_status
@@ -45,9 +48,7 @@ from valkeyctl.kube.trouble import advice, pod_conditions, trouble
 
 CLUSTER = "cluster"
 _AT_ONCE = 4
-_NODES_AT_ONCE = 8
 NO_POD = "wait until it has a running Pod"
-_ZONE_LABEL = "topology.kubernetes.io/zone"
 
 
 @dataclass(frozen=True)
@@ -144,6 +145,8 @@ def _cluster(api: Api, found: Found, transport: str) -> Overview:
     declared, status = found.declared, found.status
     directory = Directory(api, found.namespace, found.instance, declared.port)
     busy = _busy(api, found)
+    if declared.paused:
+        return _resting(found, directory, busy)
     try:
         spec = Spec(
             found.instance,
@@ -178,7 +181,7 @@ def _cluster(api: Api, found: Found, transport: str) -> Overview:
         found.instance,
         str(told.phase),
         (*told.conditions, *pod_conditions(facts)),
-        _members(spec, view, facts, _zones(nodes)),
+        _members(spec, view, facts, zones_of(nodes)),
         todo,
         # Where a person has to act, nothing comes of waiting.
         tuple(line for line in _todo(next_) if not (todo and line.endswith(NO_POD))),
@@ -187,6 +190,28 @@ def _cluster(api: Api, found: Found, transport: str) -> Overview:
         status.failure_of if status and failure else "",
         busy,
         server_version=told.server_version,
+    )
+
+
+def _resting(found: Found, directory: Directory, busy: str) -> Overview:
+    """An instance that is declared to be paused: nobody is asked, and no Pod is missed."""
+    status = found.status or InstanceStatus("")
+    try:
+        running, problem = running_pods(directory), ""
+    except ValkeyctlError as error:
+        running, problem = (), str(error)
+    phase = Phase.UNREACHABLE if problem else Phase.DEGRADED if running else Phase.PAUSED
+    return Overview(
+        found.namespace,
+        found.instance,
+        str(phase),
+        status.conditions if problem else (paused_condition(running),),
+        todo=(f"stop {len(running)} Pod{'s' if len(running) > 1 else ''}, as `paused` declares",) if running else (),
+        failure=status.failure if running or problem else "",
+        failure_of=status.failure_of if running or problem else "",
+        busy=busy,
+        problem=problem,
+        server_version=status.server_version,
     )
 
 
@@ -261,16 +286,9 @@ def _busy(api: Api, found: Found) -> str:
 
 def _nodes(api: Api, facts: Sequence[PodFacts]) -> Sequence[Object]:
     """The nodes that have Pods of the instance; none for who may not read them."""
-    names = sorted({fact.node for fact in facts if fact.node})
-    with suppress(KubeError), ThreadPoolExecutor(max_workers=_NODES_AT_ONCE) as pool:
-        found = pool.map(api.find, [path_of("v1", "nodes", None, name) for name in names])
-        return [node for node in found if node is not None]
+    with suppress(KubeError):
+        return read_nodes(api, (fact.node for fact in facts if fact.node))
     return []
-
-
-def _zones(nodes: Sequence[Object]) -> Mapping[str, str]:
-    known = [node["metadata"] for node in nodes]
-    return {str(node["name"]): str((node.get("labels") or {}).get(_ZONE_LABEL, "")) for node in known}
 
 
 def _members(spec: Spec, view: View, facts: Sequence[PodFacts], zones: Mapping[str, str]) -> tuple[MemberOverview, ...]:

@@ -50,14 +50,25 @@ class Foreign:
 
 def foreign(wanted: Iterable[Wanted], found: Mapping[Wanted, Object], owners: Collection[str]) -> list[Foreign]:
     """Those of `wanted` that exist in `found` and belong to none of `owners`. Pure."""
+    workloads = {one.name for one, item in found.items() if one.kind == "StatefulSet" and owner_of(item) in owners}
     result: list[Foreign] = []
     for one in wanted:
         known = found.get(one)
         if known is not None:
             owner = owner_of(known)
-            if owner not in owners:
+            if owner not in owners and not (owner == "" and _made_for(one, workloads)):
                 result.append(Foreign(one, owner))
     return result
+
+
+def _made_for(one: Wanted, workloads: Collection[str]) -> bool:
+    """Whether it is a claim of one of these StatefulSets, `<template>-<StatefulSet>-<ordinal>`.
+
+    Where a claim was deleted by hand, the StatefulSets' controller makes another one for the next Pod, and gives it no
+    owner.
+    """
+    workload, _, ordinal = one.name.partition("-")[2].rpartition("-")
+    return one.kind == "PersistentVolumeClaim" and ordinal.isdecimal() and workload in workloads
 
 
 def owner_of(known: Object) -> str:

@@ -10,7 +10,7 @@ from valkeyctl.dataplane import Member
 from valkeyctl.kube.access import Object, path_of
 from valkeyctl.kube.directory import Directory, server_runs
 from valkeyctl.kube.errors import ApiForbidden
-from valkeyctl.kube.labels import workload_name
+from valkeyctl.kube.labels import ZONE_LABEL, workload_name
 from valkeyctl.kube.named_directory import NamedDirectory
 
 #: Waiting reasons that no waiting heals: somebody has to correct the image, the Secret or the configuration.
@@ -41,13 +41,14 @@ class PodFacts:
 
     `phase` is the Pod's, "Absent" where there is no Pod. `reason` is one word, "" when nothing is wrong; `message` one
     line. `outdated`: its template is older than its StatefulSet's. `started`: all its containers run; `server_runs`:
-    the server's does. `uid` tells it from another Pod of the same name.
+    the server's does. `uid` tells it from another Pod of the same name. `zone`: its node's, where the Pod tells it.
     """
 
     member: Member
     pod: str
     phase: str
     node: str = ""
+    zone: str = ""
     scheduled: bool = False
     started: bool = False
     ready: bool = False
@@ -109,6 +110,7 @@ def facts_of(member: Member, pod: Object, workload: Object | None) -> PodFacts:
         pod=str(metadata["name"]),
         phase=str(status.get("phase") or "Unknown"),
         node=node,
+        zone=str((metadata.get("labels") or {}).get(ZONE_LABEL) or ""),
         scheduled=bool(node),
         started=bool(containers) and all("running" in (c.get("state") or {}) for c in containers),
         ready=(conditions.get("Ready") or {}).get("status") == "True",

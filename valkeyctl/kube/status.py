@@ -35,6 +35,7 @@ class Declared:
     layout: Mapping[str, str] = field(default_factory=dict[str, str])
     credentials: Mapping[str, str | None] | None = None
     tls: bool = False
+    paused: bool = False
 
 
 @dataclass(frozen=True)
@@ -172,6 +173,7 @@ def parse_status(known: Object) -> InstanceStatus:
             layout=declared.get("layout") or {},
             credentials=declared.get("credentials"),
             tls=bool(declared.get("tls")),
+            paused=declared.get("paused") is True,
         ),
         observed_at=data.get("observedAt", ""),
         observer=data.get("observer", ""),
@@ -212,6 +214,7 @@ def _declared(declared: Declared) -> dict[str, Any]:
         "layout": dict(declared.layout),
         "credentials": None if declared.credentials is None else dict(declared.credentials),
         "tls": declared.tls,
+        "paused": declared.paused,
     }
 
 

@@ -5,12 +5,12 @@ Pure: the old inputs, the new ones, and what the status ConfigMap last told.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from valkeyctl.dataplane import Layout, describe_layout, planned_layout
 from valkeyctl.dataplane.errors import InvalidSlots, ValkeyctlError
-from valkeyctl.dataplane.slots import EMPTY, slots_moved
+from valkeyctl.lifecycle.downgrade import numbers_of
 from valkeyctl.lifecycle.props import Props, is_unknown, layout_of
 
 if TYPE_CHECKING:
@@ -38,17 +38,17 @@ DECLARED_KEYS = (
     "workload_revision",
     "version",
     "primary_ordinals",
+    "spread_primaries",
+    "prefer_ordinal_zero",
     "parallel_shards",
+    "paused",
     "context",
     "kubeconfig",
     "transport",
 )
 
 #: Of these, those whose change moves roles or replaces Pods: a preview looks at Valkey to tell which.
-ROLLING_KEYS = ("workload_revision", "primary_ordinals")
-
-
-_MOST_SHARDS_TOLD = 8
+ROLLING_KEYS = ("workload_revision", "primary_ordinals", "spread_primaries", "prefer_ordinal_zero")
 
 
 class ChangeRefused(ValkeyctlError):  # noqa: N818 - reads as what happened
@@ -75,6 +75,7 @@ def planned_inputs(olds: Props, news: Props, live: InstanceStatus | None) -> dic
     layout = planned_layout(shards, previous, explicit)
     _refuse_lost_copies(olds, news)
     inputs["layout"] = describe_layout(layout)
+    _refuse_beside_a_pause(olds, inputs)
     return inputs
 
 
@@ -109,22 +110,44 @@ def _refuse_lost_copies(olds: Props, news: Props) -> None:
     )
 
 
-def told_moves(olds: Props, news: Props) -> str:
-    """What a change of the planned layout moves, in a line for a person; "" where it moves nothing, or isn't known."""
-    if any(not props.get("layout") or is_unknown(props["layout"]) for props in (olds, news)):
-        return ""
-    before, after = layout_of(olds["layout"]), layout_of(news["layout"])
-    moved = slots_moved(before, after)
-    if not moved:
-        return ""
-    parts: list[str] = []
-    for shard in range(max(len(before), len(after))):
-        had = before[shard] if shard < len(before) else EMPTY
-        gets = after[shard] if shard < len(after) else EMPTY
-        if had != gets:
-            parts.append(f"s{shard} {len(had)} => {len(gets)}")
-    more = f", and {len(parts) - _MOST_SHARDS_TOLD} more" if len(parts) > _MOST_SHARDS_TOLD else ""
-    return f"move {moved} slots: {', '.join(parts[:_MOST_SHARDS_TOLD])}{more}"
+def _refuse_beside_a_pause(olds: Props, inputs: Props) -> None:
+    """Refuses what takes running servers while an instance is paused, and in the `up` that pauses or resumes it.
+
+    Slots and keys can't be moved then, nor copies taken; and were the servers' version to change, all of them would
+    start with the other one at once, and none could be gone back to. All else takes effect when the Pods come back.
+    """
+    if not olds or not (olds.get("paused") or inputs.get("paused")):
+        return
+    change = next(_changes_of_shape(olds, inputs), None)
+    if change is None:
+        return
+    where, how = change
+    before, after = bool(olds.get("paused")), bool(inputs.get("paused"))
+    when = (
+        "while the instance is paused"
+        if before and after
+        else "with the `up` that " + ("pauses the instance" if after else "ends the pause")
+    )
+    raise ChangeRefused(
+        f"{how} {when}: that takes servers that run",
+        where=where,
+        remedy="Unpause it first: put this back, declare `paused: false`, and change it when that `pulumi up` is over."
+        if before
+        else "Change it first, and pause with the `pulumi up` after that.",
+    )
+
+
+def _changes_of_shape(olds: Props, inputs: Props) -> Iterator[tuple[str, str]]:
+    """What has changed of shards, replicas, slots, and the line of the server's version: path, and in words."""
+    for key in ("shards", "replicas"):
+        before, after = olds.get(key), inputs.get(key)
+        if not is_unknown([before, after]) and before is not None and int(before) != int(after or 0):
+            yield key, f"`{key}` changes from {int(before)} to {int(after or 0)}"
+    if olds.get("layout") and not is_unknown(olds["layout"]) and olds["layout"] != inputs["layout"]:
+        yield "slots", "slots change their shards"
+    lines = [numbers_of(str(props.get("version") or "")) for props in (olds, inputs)]
+    if not is_unknown([olds.get("version"), inputs.get("version")]) and None not in lines and lines[0] != lines[1]:
+        yield "version", f"the version changes from {olds['version']} to {inputs['version']}"
 
 
 def refuse_storage_change(olds: Props, news: Props) -> None:

@@ -44,24 +44,34 @@ def forecast(spec: Spec, view: View, pods: Mapping[Member, PodState]) -> tuple[s
         if outdated:
             owner = owner_of(k, shard)
             lines.append(f"replace Pods of shard {shard.index}: {_order(spec, outdated, owner and owner.member)}")
-    lines += [] if lines else _moves(spec, k, shards)
+    lines += _moves(spec, k, shards, pods)
     told = lines[:_MOST_LINES]
     return (*told, *([f"and {len(lines) - len(told)} more of the kind"] if len(lines) > len(told) else []))
 
 
-def _moves(spec: Spec, k: Knowledge, shards: Sequence[Shard]) -> Iterator[str]:
-    """The roles that are elsewhere than declared. After a roll they are placed anew, from wherever it left them."""
+def _moves(spec: Spec, k: Knowledge, shards: Sequence[Shard], pods: Mapping[Member, PodState]) -> Iterator[str]:
+    """The roles that are elsewhere than declared, and that no roll moves."""
     for shard in shards:
         owner, ordinal = owner_of(k, shard), spec.primaries.get(shard.index)
-        if owner is not None and ordinal is not None and owner.member.ordinal != ordinal:
+        if owner is None or ordinal is None or owner.member.ordinal == ordinal:
+            continue
+        pod = pods.get(owner.member)
+        if pod is None or not pod.outdated:
             yield HandOver(Member(shard.index, ordinal), owner.member).describe()
 
 
 def _order(spec: Spec, outdated: Sequence[Member], primary: Member | None) -> str:
     replicas = sorted((member for member in outdated if member != primary), reverse=True)
-    parts = [str(member) for member in replicas]
-    if primary in outdated:
-        others = [member for member in spec.shard_members(primary.shard) if member != primary] if primary else []
-        parts += [f"the role moves from {primary}"] if others else []
-        parts.append(str(primary))
-    return ", then ".join(parts)
+    last = _last(spec, primary) if primary is not None and primary in outdated else []
+    return ", then ".join([*map(str, replicas), *last])
+
+
+def _last(spec: Spec, primary: Member) -> list[str]:
+    """The primary hands its role over, to whom it is declared for, and goes last; its own role it gets back."""
+    if len(spec.shard_members(primary.shard)) == 1:
+        return [str(primary)]
+    wanted = spec.primaries.get(primary.shard)
+    if wanted == primary.ordinal:
+        return [f"the role moves from {primary}", f"{primary}, which takes the role back"]
+    to = f" to {Member(primary.shard, wanted)}" if wanted is not None else ""
+    return [f"the role moves from {primary}{to}", str(primary)]

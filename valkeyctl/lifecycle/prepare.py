@@ -23,6 +23,20 @@ if TYPE_CHECKING:
     from valkeyctl.lifecycle.retreat import Retreating
 
 
+#: What a change of is an update: the objects are looked at once more, or something is done before they are written.
+_COMPARED = (
+    "owner",
+    "former_owners",
+    "objects",
+    "storage",
+    "settings",
+    "version",
+    "replicas",
+    "paused",
+    *CONNECTION_KEYS,
+)
+
+
 class PrepareProvider(Provider):
     """Pickled by reference into Pulumi's state: the path of this class may never change."""
 
@@ -41,28 +55,42 @@ class PrepareProvider(Provider):
     def diff_it(self, olds: Props, news: Props) -> dynamic.DiffResult:
         """The same namespace and instance are updated in place; others are another instance."""
         replaces = changed(olds, news, ("namespace", "instance"))
-        keys = ("owner", "former_owners", "objects", "storage", "settings", "version", "replicas", *CONNECTION_KEYS)
+        keys = (
+            "owner",
+            "former_owners",
+            "objects",
+            "storage",
+            "settings",
+            "version",
+            "replicas",
+            "paused",
+            *CONNECTION_KEYS,
+        )
         differs = bool(changed(olds, news, keys))
         if not replaces and not is_unknown(news):
             differs |= _say_who_goes(news)
+            differs |= _say_who_rests(news)
         return dynamic.DiffResult(changes=bool(replaces or differs), replaces=replaces)
 
     def create_it(self, props: Props) -> dynamic.CreateResult:
         """Looks once more: somebody may have been faster than this `up`."""
         _refuse(props)
         _ensure_words(props)
+        _pause_or_wake(props)
         return dynamic.CreateResult(f"{props['namespace']}/{props['instance']}", dict(props))
 
     def update_it(self, olds: Props, news: Props) -> Props:
         """As create; and changed settings are tried on a running server before any file has them.
 
-        Last, where members are to go, the primaries' roles move off them: the StatefulSets, which follow, don't ask.
+        Last, where members are to go, the primaries' roles move off them, and where all of them are to stop for a
+        pause, everything is brought to rest: the StatefulSets, which follow, don't ask.
         """
         _refuse(news)
         if changed(olds, news, ("settings",)):
             _rehearse(news)
         _ensure_words(news)
         _retreat(news)
+        _pause_or_wake(news)
         return dict(news)
 
     def delete_it(self, props: Props) -> None:
@@ -133,6 +161,28 @@ def _retreating(props: Props) -> Retreating:
     return Retreating(int(props["replicas"]), int(props.get("port") or 6379), props.get("credentials"))
 
 
+def _say_who_rests(props: Props) -> bool:
+    """Whether Pods run that are to rest, or rest that are to run; says which in a line."""
+    from valkeyctl.lifecycle.pausing import to_do  # noqa: PLC0415
+
+    line = to_do(place_of(props), paused=bool(props.get("paused")))
+    if line:
+        engine().info(f"to do: {line}")
+    return bool(line)
+
+
+def _pause_or_wake(props: Props) -> None:
+    from valkeyctl.lifecycle.pausing import Pausing, pause, wake  # noqa: PLC0415
+
+    settings: Mapping[str, Any] = props.get("settings") or {}
+    declared = Pausing(
+        settings={str(name): str(value) for name, value in settings.items()},
+        port=int(props.get("port") or 6379),
+        credentials=props.get("credentials"),
+    )
+    (pause if props.get("paused") else wake)(place_of(props), declared, engine(), engine().progress)
+
+
 def _wanted(props: Props) -> list[Wanted]:
     from valkeyctl.kube.ownership import Wanted  # noqa: PLC0415
 
@@ -189,6 +239,7 @@ class Prepare(dynamic.Resource, module="valkey", name="Prepare"):
         replicas: pulumi.Input[int] | None = None,
         port: int = 6379,
         credentials: Mapping[str, pulumi.Input[str] | None] | None = None,
+        paused: bool = False,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         """`objects`: each `{"kind": …, "apiVersion": …, "name": …}`, all of `namespace`, names known at preview.
@@ -196,7 +247,7 @@ class Prepare(dynamic.Resource, module="valkey", name="Prepare"):
         `storage`: what each Pod's volume is, `{"size": "1Gi", "bytes": …, "storageClassName": …}`; None: no volumes.
         `settings`: what running servers are going to be told; a change is tried on one of them before it is written,
         where one of the release line of `version` answers. `replicas`: how many each primary is to have. `credentials`
-        as for `Topology`.
+        and `paused` as for `Topology`.
         """
         props: dict[str, Any] = {
             **connection.props(),
@@ -210,5 +261,6 @@ class Prepare(dynamic.Resource, module="valkey", name="Prepare"):
             "replicas": replicas,
             "port": port,
             "credentials": dict(credentials) if credentials is not None else None,
+            "paused": paused,
         }
         super().__init__(PrepareProvider(), name, props, options(opts))

@@ -74,7 +74,9 @@ class Declaration:
     `migration`: how slots are moved.
     `live_settings`: what every running server is to have, as it tells it; empty where the program doesn't say it.
     `version`: the server's, as its image tells it, "" where that tells none. `primaries`: shard → the ordinal that is
-    to be its primary. `parallel_shards`: in how many shards at a time Pods are replaced.
+    to be its primary. `spread_primaries`: the roles of all others go where no zone and no node has more of them than it
+    must, and with `prefer_ordinal_zero` to the ordinal 0 where that is as good. `parallel_shards`: in how many shards
+    at a time Pods are replaced. `paused`: no Pod is to run.
     """
 
     place: Place
@@ -95,7 +97,10 @@ class Declaration:
     live_settings: Mapping[str, str] = field(default_factory=dict[str, str])
     version: str = ""
     primaries: Mapping[int, int] = field(default_factory=dict[int, int])
+    spread_primaries: bool = False
+    prefer_ordinal_zero: bool = False
     parallel_shards: int = 1
+    paused: bool = False
 
 
 def declaration_of(props: Props) -> Declaration:
@@ -119,7 +124,10 @@ def declaration_of(props: Props) -> Declaration:
         live_settings=_settings(props.get("settings")),
         version=str(props.get("version") or ""),
         primaries={int(shard): int(ordinal) for shard, ordinal in (props.get("primary_ordinals") or {}).items()},
+        spread_primaries=bool(props.get("spread_primaries")),
+        prefer_ordinal_zero=bool(props.get("prefer_ordinal_zero")),
         parallel_shards=int(props.get("parallel_shards") or 1),
+        paused=bool(props.get("paused")),
     )
 
 

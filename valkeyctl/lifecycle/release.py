@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from valkeyctl.dataplane import Member, NodeView, Spec, View, observe, planned_layout
 from valkeyctl.dataplane.errors import ValkeyctlError
@@ -22,11 +22,12 @@ class ShardStillNeeded(ValkeyctlError):  # noqa: N818 - reads as what happened
 
 @dataclass(frozen=True)
 class ShardFacts:
-    """What is known of a shard: its members that answered, and those that exist and did not."""
+    """What is known of a shard: its members that answered, and those that exist and did not; `paused`: none is to."""
 
     answered: Mapping[Member, NodeView]
     silent: tuple[Member, ...] = ()
     exists: bool = True
+    paused: bool = False
 
 
 def decides_status(status: InstanceStatus | None) -> bool:
@@ -52,6 +53,8 @@ def objection(shard: int, facts: ShardFacts) -> str:
     if facts.silent:
         names = ", ".join(str(member) for member in facts.silent)
         return f"shard s{shard} may still hold data: {names} did not answer"
+    if facts.paused:
+        return f"shard s{shard} may still hold data: the instance is paused, and what is on its volumes can't be asked"
     return ""
 
 
@@ -70,7 +73,7 @@ def require_release(place: Place, shard: int, credentials: Mapping[str, str | No
         dialer = dialer_for(place.transport, api, place.namespace, known)
         found = {member: endpoint for member, endpoint in directory().items() if member.shard == shard}
         view = observe(_spec(place.instance, shard, pods), found, dialer)
-        facts = _facts(shard, pods, view)
+        facts = replace(_facts(shard, pods, view), paused=bool(status and status.declared and status.declared.paused))
     told = objection(shard, facts)
     if told:
         raise ShardStillNeeded(

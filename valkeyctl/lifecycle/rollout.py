@@ -16,6 +16,7 @@ from valkeyctl.kube.access import Object
 from valkeyctl.kube.eviction import delete_now, evict
 from valkeyctl.kube.pods import PodFacts, pod_facts
 from valkeyctl.lifecycle.forecast import states
+from valkeyctl.lifecycle.roles import with_roles
 from valkeyctl.lifecycle.rolling import (
     Await,
     Finished,
@@ -39,6 +40,8 @@ EVICT_S = 120.0
 TOLD_AFTER_S = 3.0
 """A Pod counts as Ready some seconds after its server is in sync: that a budget waits for it needn't be told."""
 HANDOVER_S = 60.0
+PLACINGS = 3
+"""How often roles are placed in one `up`, should Pods be put elsewhere meanwhile."""
 _PAUSE_S = 0.1
 _LOOK_S = 0.25
 
@@ -96,7 +99,7 @@ class Rollout:
                     where=spec.instance,
                     remedy="Run it again: it goes on from here. `timeoutSeconds` gives it more time.",
                 )
-        return self._converge(spec, plan) if spec.primaries else view
+        return self._place_roles(view)
 
     def decide(self, spec: Spec, view: View) -> Plan:
         """The data plane's plan; but Done, so that the roll gets its turn, as soon as a Pod is to be replaced."""
@@ -139,6 +142,21 @@ class Rollout:
                 )
             time.sleep(_PAUSE_S)
         self._look()
+
+    def _place_roles(self, view: View) -> View:
+        """Last of all: moves roles to where they are to be, by where the Pods are now that all are as they should be.
+
+        Looked at again afterwards: a Pod may have been put elsewhere meanwhile. Where that goes on, it is for the next
+        `up`.
+        """
+        for _ in range(PLACINGS):
+            if self.session.declaration.spread_primaries:
+                self._look()
+            spec = with_roles(self.session, view, self._facts, self.hands.tell)
+            if isinstance(plan(spec, view), Done):
+                break
+            view = self._converge(spec, plan)
+        return view
 
     def _converge(self, spec: Spec, decide: Decide, at_most_s: float = float("inf")) -> View:
         return self.hands.converge(spec, decide, at_most_s)

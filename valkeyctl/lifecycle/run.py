@@ -122,10 +122,12 @@ class _Work:
     def begin(self, before: InstanceStatus | None, *, finished: bool) -> None:
         """Says that the work begins. What was true of the instance before stays until it is known better."""
         formed = self.session.spec.formed
-        phase = before.phase if before and formed and before.phase else str(Phase.INITIALIZING)
+        # That it was paused is over, whatever comes next.
+        rested = before is not None and before.phase == Phase.PAUSED
+        phase = before.phase if before and formed and before.phase and not rested else str(Phase.INITIALIZING)
         self.status = InstanceStatus(
             phase=phase,
-            conditions=before.conditions if before else (),
+            conditions=before.conditions if before and not rested else (),
             layout=before.layout if before else {},
             primaries=before.primaries if before else {},
             server_version=before.server_version if before else "",

@@ -105,7 +105,9 @@ def _spec(declaration: Declaration, *, formed: bool) -> Spec:
 def for_agents(declaration: Declaration, *, formed: bool) -> DeclaredState:
     """What the agents are told of a declaration."""
     spec = _spec(declaration, formed=formed)
-    return DeclaredState(declaration.place.owner, spec, declaration.port, heal=declaration.heal)
+    return DeclaredState(
+        declaration.place.owner, spec, declaration.port, heal=declaration.heal, paused=declaration.paused
+    )
 
 
 def declared(declaration: Declaration) -> Declared:
@@ -117,4 +119,5 @@ def declared(declaration: Declaration) -> Declared:
         layout=describe_layout(declaration.layout),
         credentials=declaration.credentials,
         tls=declaration.tls is not None,
+        paused=declaration.paused,
     )

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pulumi
 from pulumi import dynamic
 
-from valkeyctl.lifecycle.changes import DECLARED_KEYS, ROLLING_KEYS, planned_inputs, told_moves
+from valkeyctl.dataplane.slots import EMPTY
+from valkeyctl.lifecycle.changes import DECLARED_KEYS, ROLLING_KEYS, planned_inputs
 from valkeyctl.lifecycle.connection import Connection, options
 from valkeyctl.lifecycle.engine import engine
+from valkeyctl.lifecycle.moves import planned_moves, told_moves, told_strays
 from valkeyctl.lifecycle.props import changed, declaration_of, is_unknown, place_of
 from valkeyctl.lifecycle.provider import Props, Provider
+
+if TYPE_CHECKING:
+    from valkeyctl.dataplane import SlotSet
+    from valkeyctl.lifecycle.look import Seen
 
 
 class TopologyProvider(Provider):
@@ -35,22 +41,27 @@ class TopologyProvider(Provider):
 
     def diff_it(self, olds: Props, news: Props) -> dynamic.DiffResult:
         """Compares what is declared, then looks at Valkey itself, which may be in another state all the same."""
-        from valkeyctl.lifecycle.look import look  # noqa: PLC0415
-
         replaces = changed(olds, news, ("namespace", "instance"))
         if replaces or is_unknown([news.get(key) for key in DECLARED_KEYS]):
             return dynamic.DiffResult(changes=True, replaces=replaces)
         declared = changed(olds, news, DECLARED_KEYS)
-        if declared and (moves := told_moves(_as_planned(olds), news)):
-            engine().info(f"to do: {moves}")
-        if declared and not changed(olds, news, ROLLING_KEYS):
+        before, planned, formed = _as_planned(olds), _as_planned(news), _was_ready(olds)
+        moving = planned_moves(before, news) if declared else EMPTY
+        if changed(olds, news, ROLLING_KEYS) or not declared:
+            new_template = bool(changed(olds, news, ("workload_revision",)))
+            seen = _look(planned, formed=formed, all_outdated=new_template, moving=moving)
+        elif moving:
+            seen = _look(planned, formed=formed, moving=moving, briefly=True)
+        else:
             return dynamic.DiffResult(changes=True, replaces=replaces)
-        new_template = bool(changed(olds, news, ("workload_revision",)))
-        seen = look(declaration_of(_as_planned(news)), formed=_was_ready(olds), all_outdated=new_template)
         if seen.problem:
             engine().progress(seen.problem)  # Prepare says it for good, where it matters
+        if moving:
+            moves = told_moves(before, news, seen.weight, done=seen.moved)
+        else:
+            moves = told_strays(seen.weight) if seen.weight is not None else ""
         # Of what is about to change, what Valkey lacks now tells nothing.
-        for line in (*(() if declared else seen.todo), *seen.rolling):
+        for line in (*((moves,) if moves else ()), *(() if declared else seen.todo), *seen.rolling):
             engine().info(f"to do: {line}")
         if not seen.told_to_agents and not seen.problem and not declared:
             engine().info("to do: tell the Pods' agents what is declared")
@@ -62,11 +73,10 @@ class TopologyProvider(Provider):
 
     def read_it(self, id_: str, props: Props) -> dynamic.ReadResult:
         """What Valkey says of itself; phase Unreachable where nobody can be asked, under the same id."""
-        from valkeyctl.lifecycle.look import look  # noqa: PLC0415
-
         planned = _as_planned(props)
-        seen = look(declaration_of(planned), formed=_was_ready(props))
-        return dynamic.ReadResult(id_, {**props, _PLANNED: planned["layout"], **seen.outputs})
+        seen = _look(planned, formed=_was_ready(props))
+        kept = {_PLANNED: planned["layout"]} if _was_ready(props) else {}
+        return dynamic.ReadResult(id_, {**props, **kept, **seen.outputs})
 
     def update_it(self, olds: Props, news: Props) -> Props:
         """As create, with what was last known where nothing new is told."""
@@ -95,14 +105,39 @@ def _as_planned(props: Props) -> Props:
 
 
 def _was_ready(outputs: Props) -> bool:
-    """Whether a create or update of the resource has succeeded: only then is the planned layout among its outputs."""
+    """Whether the instance was Ready once, by this state: only then is the planned layout among its outputs."""
     return bool(outputs.get(_PLANNED))
 
 
+def _look(
+    planned: Props,
+    *,
+    formed: bool,
+    all_outdated: bool = False,
+    moving: SlotSet | None = None,
+    briefly: bool = False,
+) -> Seen:
+    from valkeyctl.lifecycle.look import look, look_briefly  # noqa: PLC0415
+    from valkeyctl.lifecycle.paused import look_paused  # noqa: PLC0415
+
+    declaration = declaration_of(planned)
+    if declaration.paused:
+        return look_paused(declaration, formed=formed)
+    if briefly and moving:
+        return look_briefly(declaration, formed=formed, moving=moving)
+    return look(declaration, formed=formed, all_outdated=all_outdated, moving=moving)
+
+
 def _converged(props: Props, *, formed: bool = False) -> Props:
+    from valkeyctl.lifecycle.paused import run_paused  # noqa: PLC0415
     from valkeyctl.lifecycle.run import run  # noqa: PLC0415
 
-    found = run(declaration_of(props), engine(), engine().progress, formed=formed)
+    declaration = declaration_of(props)
+    if declaration.paused:
+        resting = run_paused(declaration, engine(), engine().progress, formed=formed)
+        # One that was made paused has nothing that a later `up` would have to find again.
+        return {**props, **({_PLANNED: props["layout"]} if resting.formed else {}), **resting.outputs}
+    found = run(declaration, engine(), engine().progress, formed=formed)
     return {**props, _PLANNED: props["layout"], **found}
 
 
@@ -142,7 +177,10 @@ class Topology(dynamic.Resource, module="valkey", name="Topology"):
         workload_revision: pulumi.Input[str] = "",
         version: pulumi.Input[str] | None = None,
         primary_ordinals: Mapping[str, int] | None = None,
+        spread_primaries: pulumi.Input[bool] | None = None,
+        prefer_ordinal_zero: pulumi.Input[bool] | None = None,
         parallel_shards: pulumi.Input[int] = 1,
+        paused: pulumi.Input[bool] = False,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         """`slots`: an explicit layout by shard number, `{"0": "0-5460", …}`, covering 0..16383 once; None lets the
@@ -159,7 +197,10 @@ class Topology(dynamic.Resource, module="valkey", name="Topology"):
         which the Pods' agents apply, are verified on every member at the end. No secret may be among them.
         `version`: the server's, "9.1.2"; None where the image tells none. `primary_ordinals`: the members that are
         to have their shards' primary roles, shard → ordinal, `{"0": 1}`; others stay where they are.
-        `parallel_shards`: in how many shards at a time Pods of a former template are replaced.
+        `spread_primaries`: of those others, roles move so that no zone and no node has more primaries than it must, and
+        with `prefer_ordinal_zero` to the ordinal 0 where the spread is as good; without the former, that does nothing.
+        `parallel_shards`: in how many shards at a time Pods of a former template are replaced. `paused`: no Pod is to
+        run; it returns when the last one has gone, and shards, replicas, slots and version stay as they were.
         """
         props: dict[str, Any] = {
             **connection.props(),
@@ -183,7 +224,10 @@ class Topology(dynamic.Resource, module="valkey", name="Topology"):
             "workload_revision": workload_revision,
             "version": version,
             "primary_ordinals": dict(primary_ordinals) if primary_ordinals is not None else None,
+            "spread_primaries": spread_primaries,
+            "prefer_ordinal_zero": prefer_ordinal_zero,
             "parallel_shards": parallel_shards,
+            "paused": paused,
             # Outputs: named here so that the resource has attributes for them; `check` fills the layout.
             "layout": None,
             "phase": None,

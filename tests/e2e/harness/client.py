@@ -13,7 +13,7 @@ from typing import Any
 import valkey
 
 from tests.e2e.harness.kube import Kube, eventually
-from tests.e2e.harness.writer import Record, writing
+from tests.e2e.harness.writer import END_S, Record, writing
 
 IMAGE = "python:3.13-slim"
 NAME = "client"
@@ -57,10 +57,10 @@ class Client:
         return self._run("write", host, str(first), str(count))
 
     def writing(
-        self, host: str, *, first: int = 1_000_000, every_ms: float = 5, wait: int = 0
+        self, host: str, *, first: int = 1_000_000, every_ms: float = 5, wait: int = 0, end_s: float = END_S
     ) -> AbstractContextManager[Record]:
         """A writer for as long as a block runs; see `writer`."""
-        return writing(self._namespace, self._name, host, first=first, every_ms=every_ms, wait=wait)
+        return writing(self._namespace, self._name, host, first=first, every_ms=every_ms, wait=wait, end_s=end_s)
 
     def lost(self, host: str, numbers: Sequence[int]) -> list[int]:
         """Those of `numbers` whose key is missing or has another value."""

@@ -25,12 +25,20 @@ class Record:
 
 @contextmanager
 def writing(
-    namespace: str, pod: str, host: str, *, first: int = 1_000_000, every_ms: float = 5, wait: int = 0
+    namespace: str,
+    pod: str,
+    host: str,
+    *,
+    first: int = 1_000_000,
+    every_ms: float = 5,
+    wait: int = 0,
+    end_s: float = END_S,
 ) -> Generator[Record]:
     """Writes one key every `every_ms` for as long as the block runs; the record is complete after it.
 
     `wait`: replicas that must confirm a write before it counts. `first` is the first key's number, which also tells
-    several writers of one Pod apart.
+    several writers of one Pod apart. `end_s`: how long it may take to notice that it is to end, which is long where no
+    server is left: its library tries all that it knew, several times.
     """
     stop = _STOP.format(first=first)
     command = ["python", "/client/client.py", "record", host, str(first), str(every_ms), stop, str(wait)]
@@ -47,7 +55,7 @@ def writing(
     record = Record()
     try:
         yield record
-        told = _end(process, namespace, pod, stop)
+        told = _end(process, namespace, pod, stop, end_s)
         missing = frozenset(told["unconfirmed"])
         numbers = range(told["first"], told["first"] + told["acknowledged"])
         record.acknowledged = tuple(number for number in numbers if number not in missing)
@@ -58,13 +66,13 @@ def writing(
         process.wait()
 
 
-def _end(process: subprocess.Popen[str], namespace: str, pod: str, stop: str) -> dict[str, Any]:
+def _end(process: subprocess.Popen[str], namespace: str, pod: str, stop: str, end_s: float) -> dict[str, Any]:
     subprocess.run(
         ["kubectl", "exec", "-n", namespace, pod, "-c", "client", "--", "touch", stop],
         env=environment(),
         check=True,
         timeout=END_S,
     )
-    out, err = process.communicate(timeout=END_S)
+    out, err = process.communicate(timeout=end_s)
     assert process.returncode == 0, f"the writer failed: {out}{err}"
     return json.loads(out)

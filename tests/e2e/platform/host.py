@@ -1,6 +1,7 @@
 """What a host shows of local clusters, to be compared before and after."""
 
 import os
+import signal
 import subprocess
 from collections.abc import Iterable
 from contextlib import suppress
@@ -82,6 +83,26 @@ def processes_of(cluster_id: str) -> set[int]:
             with suppress(OSError):  # A Pod's group may be gone again.
                 found |= {int(pid) for pid in Path(folder, "cgroup.procs").read_text().split()}
     return found
+
+
+def running(cluster_id: str, program: str) -> set[int]:
+    """The ids of those of them that run a program of this name."""
+    return {pid for pid in processes_of(cluster_id) if _program(pid) == program}
+
+
+def kill(pids: set[int]) -> None:
+    """SIGKILL to all of them, and there must be some; one that has ended meanwhile is passed over."""
+    assert pids
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def _program(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0].rpartition(b"/")[2].decode()
+    except OSError:
+        return ""
 
 
 def _groups(cluster_id: str) -> list[Path]:

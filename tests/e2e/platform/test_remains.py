@@ -13,7 +13,7 @@ import pytest
 from local.cluster.layout import Layout
 from tests.e2e.harness.environment import CHECKOUT, environment
 from tests.e2e.harness.kube import eventually
-from tests.e2e.platform.host import in_host_namespaces, link, look, processes_of, remains
+from tests.e2e.platform.host import in_host_namespaces, kill, link, look, processes_of, remains, running
 from tests.e2e.platform.platform import Ran, local, process_one, variables
 
 
@@ -93,7 +93,7 @@ def test_the_host_stays_as_it_is(own: Own) -> None:
 def test_down_removes_what_was_killed(own: Own) -> None:
     before = look()
     own.up()
-    _kill(processes_of(own.identity))
+    kill(processes_of(own.identity))
     own.down()
     assert own.remains() == []
     assert look() == before
@@ -102,7 +102,7 @@ def test_down_removes_what_was_killed(own: Own) -> None:
 def test_up_brings_back_what_was_killed_with_its_data(own: Own) -> None:
     own.up()
     own.kubectl("create", "configmap", "kept", "--from-literal=key=value")
-    _kill(processes_of(own.identity))
+    kill(processes_of(own.identity))
     again = own.up()
     assert "anew" not in again.err
     assert own.kubectl("get", "configmap", "kept", "-o", "jsonpath={.data.key}") == "value"
@@ -120,7 +120,7 @@ def test_up_brings_back_one_machine(own: Own, machine: str) -> None:
 def test_a_service_that_ends_comes_back_by_itself(own: Own) -> None:
     own.up()
     for program in ("etcd", "kube-apiserver", "containerd", "kubelet", "kube-proxy", "coredns"):
-        _kill({pid for pid in processes_of(own.identity) if _program(pid) == program})
+        kill(running(own.identity, program))
     eventually("all is in order again", lambda: own.run("status").code == 0, timeout_s=90, pause_s=1)
 
 
@@ -165,23 +165,7 @@ def test_a_process_that_took_over_an_id_is_left_alone(own: Own) -> None:
         bystander.kill()
 
 
-def _kill(pids: set[int]) -> None:
-    assert pids
-    for pid in pids:
-        try:
-            os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            continue
-
-
 def _interrupt(process: "subprocess.Popen[str]", after_s: float) -> None:
     time.sleep(after_s)
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
-
-
-def _program(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0].rpartition(b"/")[2].decode()
-    except OSError:
-        return ""

@@ -168,9 +168,9 @@ class Scene:
         ensure_lease(self.api, "valkey", "sessions", OWNER)
         ensure_status(self.api, "valkey", "sessions", OWNER)
 
-    def declare(self, spec: Spec, *, heals: bool = True) -> None:
+    def declare(self, spec: Spec, *, heals: bool = True, paused: bool = False) -> None:
         """What an `up` tells the agents."""
-        write_declared(self.api, "valkey", "sessions", DeclaredState(OWNER, spec, PORT, heal=heals))
+        write_declared(self.api, "valkey", "sessions", DeclaredState(OWNER, spec, PORT, heal=heals, paused=paused))
 
     def agent(self, member: Member = FIRST) -> Agent:
         self.agents.append(Agent(self, member))

@@ -252,6 +252,14 @@ def test_what_is_being_destroyed_is_not_healed(formed: Scene) -> None:
     assert not ready(formed)
 
 
+def test_what_is_about_to_be_paused_is_left_alone(formed: Scene) -> None:
+    formed.declare(FORMED, paused=True)
+    formed.fleet.stop(REPLICA)
+    assert turn(formed, formed.agent()).end is End.PAUSED
+    assert End.PAUSED.settled, "nothing is owed"
+    assert [(m, p) for m, p in writes(formed) if "leases" in p and m == "PUT"] == []
+
+
 def test_where_healing_is_switched_off_only_up_heals(formed: Scene) -> None:
     formed.declare(FORMED, heals=False)
     formed.fleet.ask(REPLICA, "CLUSTER", "RESET", "SOFT")

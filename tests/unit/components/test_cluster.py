@@ -66,6 +66,46 @@ def test_reclaim_policy(policy: Any, kept: bool) -> None:  # noqa: FBT001
     assert not any(resource.retain_on_delete for resource in seen if resource.kind != "PersistentVolumeClaim")
 
 
+def test_a_paused_one_asks_for_no_pod_and_keeps_everything_else() -> None:
+    volumes = Persistence(size="1Gi")
+    running, paused = program(ClusterArgs(persistence=volumes)), program(ClusterArgs(persistence=volumes, paused=True))
+    assert {resource.label for resource in paused} == {resource.label for resource in running}
+    for shard in range(3):
+        label = f"StatefulSet sessions-s{shard}"
+        before, after = running[label].inputs["spec"], paused[label].inputs["spec"]
+        assert (before["replicas"], after["replicas"]) == (2, 0)
+        assert {**before, "replicas": 0} == after, "above all, no Pod counts as outdated"
+    assert paused["Prepare sessions"].inputs["paused"] is True
+    assert paused["Topology sessions"].inputs["paused"] is True
+    assert running["Topology sessions"].inputs["paused"] is False
+    changed = {one.label for one in paused if one.inputs != running[one.label].inputs}
+    assert changed == {
+        "ConfigMap sessions-config",
+        "Prepare sessions",
+        *(f"StatefulSet sessions-s{shard}" for shard in range(3)),
+        "Topology sessions",
+    }
+
+
+def test_servers_are_told_to_rest_before_the_statefulsets_are_scaled() -> None:
+    seen = program(ClusterArgs(persistence=Persistence(size="1Gi"), paused=True))
+    # `Prepare` brings servers to rest, and agents would set back what the file doesn't say too.
+    assert {"Prepare sessions", "ConfigMap sessions-config"} <= seen.below("StatefulSet sessions-s0")
+    told = seen["Prepare sessions"].inputs["settings"]
+    assert (told["cluster-replica-no-failover"], told["shutdown-on-sigterm"]) == ("yes", "default")
+    live = seen["ConfigMap sessions-config"].inputs["data"]["live.conf"]
+    assert 'cluster-replica-no-failover "yes"\n' in live
+    assert 'shutdown-on-sigterm "default"\n' in live
+
+
+@pytest.mark.parametrize("version", ["9.1", "8.1"])
+def test_without_a_log_what_is_in_memory_is_saved_before_a_pause(version: str) -> None:
+    args = ClusterArgs(
+        version=version, persistence=Persistence(size="1Gi"), config={"appendonly": False, "save": ""}, paused=True
+    )
+    assert program(args)["Prepare sessions"].inputs["settings"]["shutdown-on-sigterm"] == "save"
+
+
 @pytest.mark.parametrize("own", [False, True], ids=["our provider", "a provider of the program's own"])
 def test_what_others_wrote_into_its_objects_is_put_back(own: bool) -> None:  # noqa: FBT001
     # Without it server-side apply refuses each field that kubectl has written: "field conflict detected".
@@ -166,6 +206,26 @@ def test_topology_is_told_what_is_declared() -> None:
     assert inputs["port"] == 6379
     assert inputs["namespace"] == "data"
     assert inputs["owner"] == "acme/valkey/dev/sessions"
+
+
+@pytest.mark.parametrize(
+    ("roles", "ordinals", "spread", "zero"),
+    [
+        ({}, None, None, None),
+        ({"primaries": {"2": 1}, "preferOrdinalZero": True}, {"0": 0, "1": 0, "2": 1}, None, None),
+        ({"primaries": {"2": 1}, "spreadPrimaries": True}, {"2": 1}, True, None),
+        ({"spreadPrimaries": True, "preferOrdinalZero": True}, None, True, True),
+    ],
+)
+def test_topology_is_told_where_roles_are_to_be(
+    roles: dict[str, Any],
+    ordinals: dict[str, int] | None,
+    spread: bool | None,  # noqa: FBT001
+    zero: bool | None,  # noqa: FBT001
+) -> None:
+    inputs = program(ClusterArgs.model_validate(roles))["Topology sessions"].inputs
+    told = [inputs.get(key) for key in ("primary_ordinals", "spread_primaries", "prefer_ordinal_zero")]
+    assert told == [ordinals, spread, zero]
 
 
 @pytest.mark.parametrize(("config", "told"), [({}, 5000), ({"cluster-node-timeout": "9000"}, 9000)])

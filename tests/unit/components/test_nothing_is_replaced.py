@@ -60,6 +60,8 @@ CHANGES: dict[str, dict[str, Any]] = {
     "rollout": {"rollout": {"maxParallelShards": 2}},
     "primaries": {"primaries": {"0": 1}},
     "preferOrdinalZero": {"preferOrdinalZero": True},
+    "paused": {"paused": True},
+    "spreadPrimaries": {"spreadPrimaries": True},
 }
 WAYS: dict[str, Connection] = {
     "context": Connection(context="other"),

@@ -191,6 +191,7 @@ def test_owner_is_not_in_the_template() -> None:
         ({"restart": "now"}, True),
         ({"rollout": {"maxParallelShards": 2}}, False),
         ({"primaries": {"0": 1}}, False),
+        ({"spreadPrimaries": True}, False),
         ({"slots": {"0": "0", "1": "1", "2": "2-16383"}}, False),
     ],
 )

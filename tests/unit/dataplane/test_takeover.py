@@ -27,6 +27,7 @@ def test_nobody_takes_over_without_a_vote_unless_that_was_declared() -> None:
     told = views.waits(SPEC, cut_off(S00, S10, for_s=1e6))
     assert "a majority of the primaries comes back and elects s0-1 in the place of t-s0-0" in told
     assert "as declared" not in told
+    assert "declare `takeover: {afterSeconds: …}`" in told
 
 
 def test_the_best_copies_take_over_once_the_majority_has_been_silent_for_long_enough() -> None:

@@ -26,6 +26,7 @@ STATES = [
     DeclaredState(OWNER, SPEC),
     DeclaredState(OWNER, replace(SPEC, persistent=True, takeover_after_s=30.0), port=7000),
     DeclaredState(OWNER, Spec("sessions", 1, 0, planned_layout(1), node_timeout_ms=None), heal=False),
+    DeclaredState(OWNER, SPEC, paused=True),
     DeclaredState(OWNER, replace(SPEC, layout=parse_layout({0: "0-16383", 1: "", 2: ""}), explicit=True)),
 ]
 
@@ -35,6 +36,20 @@ def test_it_is_read_as_it_was_written(api: Api, state: DeclaredState) -> None:
     write_declared(api, "valkey", "sessions", state)
     write_declared(api, "valkey", "sessions", state)
     assert read_declared(api, "valkey", "sessions") == state
+
+
+def test_agents_heal_neither_where_that_is_switched_off_nor_what_is_paused() -> None:
+    assert DeclaredState(OWNER, SPEC).may_heal
+    assert not DeclaredState(OWNER, SPEC, heal=False).may_heal
+    assert not DeclaredState(OWNER, SPEC, paused=True).may_heal
+
+
+def test_what_a_former_version_declared_is_not_paused(api: Api, fake: FakeApi) -> None:
+    write_declared(api, "valkey", "sessions", STATES[0])
+    told = json.loads(fake.objects[PATH]["data"][KEY])
+    del told["paused"]
+    fake.objects[PATH]["data"][KEY] = json.dumps(told)
+    assert read_declared(api, "valkey", "sessions") == STATES[0]
 
 
 def test_consent_to_a_loss_of_data_is_for_one_run_and_reaches_no_agent(api: Api) -> None:

@@ -323,6 +323,19 @@ def test_what_has_no_owner_or_another_is_foreign() -> None:
     assert foreign([CONFIG], {CONFIG: {"metadata": {}}}, [OWNER, ""][:1]) == [Foreign(CONFIG, "")]
 
 
+def test_a_claim_that_the_controller_made_for_a_statefulset_of_ours_is_ours() -> None:
+    # Whoever deletes a claim by hand gets a new one with the next Pod, from the controller and without owner.
+    claim, bare = Wanted("v1", "PersistentVolumeClaim", "data-sessions-s0-1"), {"metadata": {}}
+    ours, theirs = (Wanted("apps/v1", "StatefulSet", name) for name in ("sessions-s0", "sessions-s0-1"))
+    assert foreign([claim, ours], {claim: bare, ours: owned(OWNER)}, [OWNER]) == []
+    assert foreign([claim, ours], {claim: owned(OTHER), ours: owned(OWNER)}, [OWNER]) == [Foreign(claim, OTHER)]
+    assert foreign([claim, ours], {claim: bare, ours: owned(OTHER)}, [OWNER, OTHER][:1])[:1] == [Foreign(claim, "")]
+    assert foreign([claim], {claim: bare}, [OWNER]) == [Foreign(claim, "")]
+    assert foreign([claim, theirs], {claim: bare, theirs: owned(OWNER)}, [OWNER]) == [Foreign(claim, "")]
+    config = Wanted("v1", "ConfigMap", "data-sessions-s0-1")
+    assert foreign([config, ours], {config: bare, ours: owned(OWNER)}, [OWNER]) == [Foreign(config, "")]
+
+
 def test_foreign_objects_are_named_with_what_to_do_and_nothing_is_written(api: Api, fake: FakeApi) -> None:
     fake.put(f"{NAMESPACE}/configmaps/sessions-config", {})
     fake.put("/apis/apps/v1/namespaces/valkey/statefulsets/sessions-s1", owned(OTHER))

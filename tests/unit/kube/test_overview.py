@@ -123,6 +123,35 @@ def test_exit_codes_are_for_scripts(api: Api, fake: FakeApi, tmp_path: Path) -> 
     assert [code_of(seen) for seen in ([], [ready], [ready, replace(ready, phase="Degraded")])] == [2, 0, 1]
 
 
+def test_a_paused_one_misses_nobody(api: Api, fake: FakeApi, tmp_path: Path) -> None:
+    status = InstanceStatus("Paused", formed=True, server_version="9.1.2", declared=Declared(2, 1, 1, paused=True))
+    write_status(api, "valkey", "sessions", OWNER, status)
+    for shard in range(2):
+        fake.put(f"{SETS}/sessions-s{shard}", workload(shard, replicas=0))
+    done = run(fake, tmp_path, "-n", "valkey", "--exit-code")
+    assert done.exit_code == 0, done.output
+    assert "valkey/sessions  Paused  cluster  Valkey 9.1.2" in done.output
+    assert "in order: Paused" in done.output
+    for word in ("absent", "ScaledDown", "pulumi up", "sessions-s0"):
+        assert word not in done.output
+    (seen,) = json.loads(run(fake, tmp_path, "-n", "valkey", "--json").output)
+    assert (seen["phase"], seen["members"]) == ("Paused", [])
+    assert seen["conditions"][0]["message"] == "all Pods are stopped; their volumes stay"
+
+
+@pytest.mark.parametrize("left", ["a Pod", "a StatefulSet that was scaled up"])
+def test_a_pause_that_is_not_whole_is_said(api: Api, fake: FakeApi, tmp_path: Path, left: str) -> None:
+    write_status(api, "valkey", "sessions", OWNER, InstanceStatus("Paused", declared=Declared(1, 0, 1, paused=True)))
+    fake.put(f"{SETS}/sessions-s0", workload(0, replicas=0 if left == "a Pod" else 1))
+    if left == "a Pod":
+        fake.put(f"{PODS}/sessions-s0-0", pod(0))
+    done = run(fake, tmp_path, "-n", "valkey", "--exit-code")
+    assert done.exit_code == 1, done.output
+    assert "valkey/sessions  Degraded" in done.output
+    assert "Paused is False (PodsRun): declared, but not done: sessions-s0-0" in done.output
+    assert "stop 1 Pod, as `paused` declares" in done.output
+
+
 def test_a_name_that_is_mistyped_is_told_with_those_there_are(api: Api, fake: FakeApi, tmp_path: Path) -> None:
     write_status(api, "valkey", "sessions", OWNER, InstanceStatus("Ready", declared=Declared(1, 0)))
     done = run(fake, tmp_path, "-n", "valkey", "--stack", "prdo")

@@ -18,12 +18,14 @@ from valkeyctl.dataplane import Member
 class StatefulSets:
     """A context manager: while it lasts, each member without a Pod gets one of the newest revision.
 
-    `broken`: of a revision, the reason and message with which its Pods never start; ("", "") where they do.
+    `broken`: of a revision, the reason and message with which its Pods never start; ("", "") where they do. `nodes`:
+    where members' Pods are put, `{"s0-0": "node1"}`, of those that it names.
     """
 
     fake: FakeApi
     fleet: Fleet
     broken: Callable[[str], tuple[str, str]] = lambda _revision: ("", "")
+    nodes: dict[str, str] = field(default_factory=dict[str, str])
     made: list[Member] = field(default_factory=list[Member])
     _stop: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
@@ -44,6 +46,7 @@ class StatefulSets:
         else:
             address = self.fleet.directory()[member].address
             made = pod(member.shard, member.ordinal, revision=revision, podIP=address)
+        made["spec"]["nodeName"] = self.nodes.get(str(member), made["spec"]["nodeName"])
         self.fake.put(f"{PODS}/sessions-{member}", made)
 
     def revisions(self) -> dict[str, str]:

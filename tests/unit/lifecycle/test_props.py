@@ -38,6 +38,8 @@ def test_floats_become_whole_numbers() -> None:
 def test_what_is_missing_has_its_default() -> None:
     declaration = declaration_of({k: PROPS[k] for k in ("shards", "replicas", "layout")})
     assert (declaration.port, declaration.timeout_s, declaration.credentials) == (6379, 600.0, None)
+    assert not declaration.spread_primaries
+    assert not declaration.prefer_ordinal_zero
     assert declaration.node_timeout_ms is None, "a running server's timeout is then left alone"
     assert place_of({}).transport == "portForward"
 

@@ -89,6 +89,15 @@ def test_a_silent_shard_of_a_formed_instance_is_kept_with_the_way_out(fake: Fake
     assert isinstance(raised.value, ValkeyctlError)
 
 
+def test_a_shard_of_a_paused_instance_is_kept_though_nobody_is_silent(fake: FakeApi) -> None:
+    formed(fake, declared='{"shards": 3, "replicas": 1, "paused": true}')
+    fake.put(f"{SETS}/sessions-s2", workload(2, replicas=0))
+    with pytest.raises(ShardStillNeeded, match="shard s2 may still hold data: the instance is paused"):
+        require_release(place(fake), 2, None)
+    formed(fake, declared='{"shards": 3, "replicas": 1, "paused": true}', destroying="true")
+    require_release(place(fake), 2, None)
+
+
 def test_it_goes_when_the_instance_is_being_destroyed(fake: FakeApi) -> None:
     formed(fake, destroying="true")
     fake.put(f"{SETS}/sessions-s2", workload(2))

@@ -216,6 +216,23 @@ def test_a_forecast_names_pods_in_order_and_the_roles_that_move() -> None:
     assert forecast(placed, made.world.view(), current) == ("s1-2: take the primary's role over from s1-0",)
 
 
+def test_a_forecast_of_a_roll_tells_where_declared_roles_end_up() -> None:
+    made = scene(spec_of(3, 1))
+    placed = replace(made.spec, primaries={0: 0, 1: 1, 2: 1})
+    pods = {**made.pods, S20: PodState(S20)}
+    assert forecast(placed, made.world.view(), pods) == (
+        "replace Pods of shard 0: s0-1, then the role moves from s0-0, then s0-0, which takes the role back",
+        "replace Pods of shard 1: s1-1, then the role moves from s1-0 to s1-1, then s1-0",
+        "replace Pods of shard 2: s2-1",
+        "s2-1: take the primary's role over from s2-0",
+    )
+    alone = scene(spec_of(2, 0, primaries={0: 0}, persistent=True))
+    assert forecast(alone.spec, alone.world.view(), alone.pods) == (
+        "replace Pods of shard 0: s0-0",
+        "replace Pods of shard 1: s1-0",
+    )
+
+
 # --- whatever the state is -------------------------------------------------------------------------------------------
 
 shapes = st.tuples(st.integers(1, 4), st.integers(0, 2), st.integers(1, 3))

@@ -250,6 +250,86 @@ def test_a_role_that_is_elsewhere_is_something_to_do_and_no_fault(stage: Stage) 
     assert TopologyProvider().diff("id", seen, stage.inputs(primary_ordinals={"1": 0.0})).changes is True
 
 
+# --- roles that are spread -------------------------------------------------------------------------------------------
+
+#: All primaries are on one node, and another node of the same zone has a replica. A zone is a name's last letter.
+CROWDED = {"s0-0": "n1a", "s1-0": "n1a", "s2-0": "n1a", "s0-1": "n2a", "s1-1": "n1b", "s2-1": "n1c"}
+SPREAD = {"spread_primaries": True}
+
+
+@pytest.fixture
+def crowded(stage: Stage) -> Stage:
+    stage.sets.nodes.update(CROWDED)
+    for member, node in CROWDED.items():
+        stage.fake.objects[f"{PODS}/sessions-{member}"]["spec"]["nodeName"] = node
+        labels = {"topology.kubernetes.io/zone": node[-1]}
+        stage.fake.put(f"/api/v1/nodes/{node}", {"metadata": {"labels": labels}})
+    return stage
+
+
+def test_roles_are_spread_over_zones_and_once_they_are_nothing_moves(
+    crowded: Stage, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = TopologyProvider().diff("id", crowded.outs, crowded.inputs(**SPREAD))
+    told = capsys.readouterr().err
+    assert found.changes
+    for shard in (1, 2):
+        assert f"to do: s{shard}-1: take the primary's role over from s{shard}-0" in told
+    with Writer(crowded.fleet) as writer:
+        outs = crowded.update(**SPREAD)
+    assert outs["primaries"] == {"s0": "sessions-s0-0", "s1": "sessions-s1-1", "s2": "sessions-s2-1"}
+    assert writer.lost() == []
+    assert TopologyProvider().diff("id", crowded.outs, crowded.inputs(**SPREAD)).changes is False
+    before = crowded.rolled()
+    assert crowded.update(**SPREAD, timeout_s=61.0)["primaries"] == outs["primaries"]
+    assert len(before) == 2
+    assert crowded.rolled() == [], "the second one moved nothing"
+
+
+def test_roles_are_spread_again_after_an_incident(crowded: Stage, capsys: pytest.CaptureFixture[str]) -> None:
+    outs = crowded.update(**SPREAD)
+    with crowded.fleet.client(Member(2, 0)) as client:
+        client.execute_command("CLUSTER", "FAILOVER")
+    seen = outs
+    while (seen["primaries"] or {}).get("s2") != "sessions-s2-0" or seen["phase"] != "Ready":
+        seen = TopologyProvider().read("valkey/sessions", outs).outs or {}
+    capsys.readouterr()
+    assert TopologyProvider().diff("id", seen, crowded.inputs(**SPREAD)).changes is True
+    assert "to do: s2-1: take the primary's role over from s2-0" in capsys.readouterr().err
+    assert crowded.update(**SPREAD)["primaries"] == outs["primaries"]
+
+
+def test_named_roles_go_first_and_ordinal_zero_where_that_is_as_good(crowded: Stage) -> None:
+    outs = crowded.update(**SPREAD, prefer_ordinal_zero=True, primary_ordinals={"1": 0.0})
+    # s1-0 holds the zone a, so that s0, both members of which are there, is one too many whatever it does.
+    assert outs["primaries"] == {"s0": "sessions-s0-1", "s1": "sessions-s1-0", "s2": "sessions-s2-1"}
+
+
+def test_a_roll_spreads_roles_only_at_its_end(crowded: Stage) -> None:
+    crowded.update(**SPREAD)
+    crowded.sets.declare("r2")
+    with Writer(crowded.fleet) as writer:
+        outs = crowded.update(workload_revision="r2", **SPREAD)
+    assert outs["primaries"] == {"s0": "sessions-s0-1", "s1": "sessions-s1-1", "s2": "sessions-s2-1"}
+    assert writer.lost() == []
+    lines = crowded.rolled()
+    assert ["role over" in line for line in lines[:9]] == [False, True, False] * 3, "the roll goes by what it needs"
+    assert lines[9:] == [f"s{shard}-1: take the primary's role over from s{shard}-0" for shard in (1, 2)]
+    again = crowded.inputs(workload_revision="r2", **SPREAD)
+    assert TopologyProvider().diff("id", crowded.outs, again).changes is False
+
+
+def test_who_may_not_read_nodes_has_roles_spread_over_them_by_name(
+    crowded: Stage, capsys: pytest.CaptureFixture[str]
+) -> None:
+    crowded.fake.fault = lambda _method, path: 403 if "/nodes/" in path else None
+    outs = crowded.update(**SPREAD)
+    on = [CROWDED[pod.removeprefix("sessions-")] for pod in outs["primaries"].values()]
+    assert len(set(on)) == 3
+    assert "nodes may not be read (`get` on `nodes`)" in capsys.readouterr().err
+    assert TopologyProvider().diff("id", crowded.outs, crowded.inputs(**SPREAD)).changes is False
+
+
 # --- fewer replicas --------------------------------------------------------------------------------------------------
 
 

@@ -6,22 +6,23 @@ import base64
 import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
+from tests.dataplane.scenes import write
 from tests.dataplane.servers import NODE_TIMEOUT_MS, PORT, Fleet
 from tests.unit.kube.fake_api import FakeApi
 from tests.unit.kube.pods_made import PODS, SETS, pod, unschedulable, waiting, workload
 from tests.unit.kube.test_objects import owned
-from valkeyctl.dataplane import Member, Spec, planned_layout
+from valkeyctl.dataplane import Member, SlotSet, Spec, planned_layout
 from valkeyctl.dataplane.errors import Interrupted, ValkeyctlError
 from valkeyctl.kube.access import connect
 from valkeyctl.kube.declared import read_declared
 from valkeyctl.kube.errors import LeaseHeld
-from valkeyctl.lifecycle import patience, run
+from valkeyctl.lifecycle import look, patience, run
 from valkeyctl.lifecycle.guard import ShardGuardProvider
 from valkeyctl.lifecycle.release import ShardStillNeeded
 from valkeyctl.lifecycle.run import ConvergeFailed
@@ -76,6 +77,17 @@ class Scene:
         assert made.id == "valkey/sessions"
         assert made.outs is not None
         return made.outs
+
+    def primary(self, outs: Mapping[str, Any], shard: int) -> Member:
+        """The member that has a shard's primary role."""
+        return Member(shard, int(outs["primaries"][f"s{shard}"].rpartition("-")[2]))
+
+    def told(self, capsys: pytest.CaptureFixture[str], outs: dict[str, Any], **declared: Any) -> list[str]:
+        """What a preview of another declaration says there is to do."""
+        capsys.readouterr()
+        checked = TopologyProvider().check(outs, {**self.props(), **declared})
+        assert TopologyProvider().diff("valkey/sessions", outs, checked.inputs).changes is True
+        return [line for line in capsys.readouterr().err.splitlines() if line.startswith("to do:")]
 
     @property
     def status(self) -> dict[str, str]:
@@ -157,6 +169,66 @@ def test_what_was_changed_by_hand_is_seen_with_equal_inputs_and_put_back(scene: 
     assert healed is not None
     assert healed["phase"] == "Ready"
     assert healed["layout"] == outs["layout"]
+
+
+def test_a_preview_tells_what_the_slots_hold_that_will_move(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
+    scene.publish()
+    outs = scene.create()
+    layout = planned_layout(SHARDS)
+    moving = planned_layout(4, layout)[3]
+    for shard, count in ((0, 30), (1, 40), (2, 50)):
+        write(scene.fleet, scene.primary(outs, shard), layout[shard] & moving, count)
+        write(scene.fleet, scene.primary(outs, shard), layout[shard] - moving, 5)
+    line = "to do: move 4096 slots: s0 5461 => 4096, s1 5461 => 4096, s2 5462 => 4096, s3 0 => 4096"
+    assert scene.told(capsys, outs, shards=4.0) == [f"{line}; they hold 120 keys, less than 1 MB"]
+    # Nothing of it is in what Pulumi keeps: it would change with every key.
+    assert "120" not in json.dumps(TopologyProvider().read("valkey/sessions", outs).outs)
+
+    silent = [scene.fleet.servers[Member(1, ordinal)] for ordinal in (0, 1)]
+    for server in silent:
+        server.freeze()
+    try:
+        told = scene.told(capsys, outs, shards=4.0)
+    finally:
+        for server in silent:
+            server.thaw()
+    assert told == [f"{line}; 2731 of them hold 80 keys, less than 1 MB; the owners of the other 1365 don't answer"]
+
+
+def test_a_preview_of_members_that_are_all_silent_ends_soon_and_says_so(
+    scene: Scene, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene.publish()
+    outs = scene.create()
+    for server in scene.fleet.servers.values():
+        server.freeze()
+    try:
+        told = scene.told(capsys, outs, shards=4.0)
+        monkeypatch.setattr(look, "BRIEFLY_S", 0.3)
+        sooner = scene.told(capsys, outs, shards=4.0)
+    finally:
+        for server in scene.fleet.servers.values():
+            server.thaw()
+    assert told[0].endswith("; what they hold isn't known: their owners don't answer")
+    assert sooner[0].endswith("; what they hold can't be asked now")
+
+
+def test_slots_that_an_interrupted_up_moved_are_told_with_equal_inputs(
+    scene: Scene, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scene.publish()
+    outs = scene.create()
+    giver, taker = scene.primary(outs, 0), scene.primary(outs, 1)
+    write(scene.fleet, giver, SlotSet.span(0, 9), 7)
+    scene.fleet.ask(giver, "CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", 0, 9, "NODE", scene.fleet.ids()[taker])
+    until = time.monotonic() + 20
+    while "0-9" not in str(scene.fleet.ask(taker, "CLUSTER", "NODES")).split("myself")[1].split("\n")[0]:
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    told = scene.told(capsys, outs)
+    assert told[0] == (
+        "to do: move 10 slots that are with another shard than declared; they hold 7 keys, less than 1 MB"
+    )
 
 
 def test_a_node_timeout_that_was_changed_by_hand_is_seen_and_put_back(scene: Scene) -> None:

@@ -405,6 +405,7 @@ GOOD: dict[str, dict[str, Case]] = {
     "replicas-declared": {
         "none asked for": _one(statefulset(replicas=1.0), minReplicas=0),
         "a Sentinel has none": Case(sentinels(1.0)),
+        "paused": _one(statefulset(replicas=0.0)),
     },
     "sentinel-quorum": {
         "three": Case(sentinels(3.0)),
@@ -418,7 +419,10 @@ GOOD: dict[str, dict[str, Case]] = {
             strength="required",
         ),
     },
-    "zone-spread": {"a single Pod": _one(statefulset(replicas=1.0, spec=pod_spec(topologySpreadConstraints=[])))},
+    "zone-spread": {
+        "a single Pod": _one(statefulset(replicas=1.0, spec=pod_spec(topologySpreadConstraints=[]))),
+        "paused": _one(statefulset(replicas=0.0, spec=pod_spec(topologySpreadConstraints=[]))),
+    },
     "disruption-budget": {
         "by an expression": Case(
             [
@@ -503,6 +507,8 @@ GOOD: dict[str, dict[str, Case]] = {
     "protected": {"a Service needs no protection": _one(service())},
     "data-kept": {
         "changed in place": Case([statefulset(replicas=5.0)], before=[statefulset()]),
+        "paused": Case([statefulset(replicas=0.0)], before=[statefulset()]),
+        "back from a pause": Case([statefulset()], before=[statefulset(replicas=0.0)]),
         "allowed": Case([STACK], params={"allowed": ["cach*"]}, before=[statefulset()]),
         "a Service goes": Case([STACK], before=[service()]),
         "ignored": Case(

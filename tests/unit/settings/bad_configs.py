@@ -60,6 +60,14 @@ BAD: dict[str, Bad] = {
         ".replicas = -1: a shard has 0 to 5 replicas",
         ".shards = 0: a cluster has 3 to 128 shards",
     ),
+    # Pause.
+    "paused without persistence": _bad(
+        {"paused": True},
+        ".paused = true: its data is in the memory of its Pods and would go with them; only an instance with "
+        "persistence rests. Remove paused, or make a new instance with persistence",
+    ),
+    "paused as text": _bad({"paused": "yes", "persistence": VOLUME}, '.paused = "yes": must be true or false'),
+    "pause for a time": _bad({"pausedUntil": 1}, ".pausedUntil = 1: unknown key, did you mean paused?"),
     # Topology.
     "unknown architecture": _bad(
         {"architecture": "clusters"},
@@ -81,6 +89,7 @@ BAD: dict[str, Bad] = {
     "too many replicas": _bad({"replicas": 6}, ".replicas = 6: a shard has 0 to 5 replicas"),
     "too short a deadline": _bad({"timeoutSeconds": 1}, ".timeoutSeconds = 1: must be 10 to 86400 seconds"),
     # Layout.
+    "places to spread over": _bad({"spreadPrimaries": "zone"}, '.spreadPrimaries = "zone": must be true or false'),
     "primaries as a list": _bad(
         {"primaries": [1]},
         '.primaries = […]: must be a mapping from shard to the ordinal of its primary, like {"0": 1}',

@@ -142,3 +142,6 @@ def test_roles_are_placed_one_by_one_or_all_at_once() -> None:
     all_of_them = read({"sessions": {"preferOrdinalZero": True, "primaries": {"1": 1}}}).instances["sessions"]
     assert all_of_them.primary_ordinals == {0: 0, 1: 1, 2: 0}
     assert ClusterArgs().primary_ordinals == {}
+    spread = read({"sessions": {"spreadPrimaries": True, "preferOrdinalZero": True, "primaries": {"1": 1}}})
+    # That ordinal 0 is only preferred is for the spread to weigh.
+    assert spread.instances["sessions"].primary_ordinals == {1: 1}

@@ -33,6 +33,7 @@ def converge(
     may_go_on: Callable[[], None],
     timeout_s: float = TIMEOUT_S,
     missing_since: Mapping[Member, float] | None = None,
+    settle_s: float = loop.SETTLE_S,
     decide: Decide = plan,
 ) -> ReplicationView:
     """Bring the dataset into the declared state; returns the observation that shows it. See `loop.run`.
@@ -42,7 +43,7 @@ def converge(
     with Links(dialer, timeout_s=timeout_s, max_parallel=MAX_PARALLEL) as links:
         lookout = Lookout[ServerView](directory, lambda at: ask(links, spec, at), missing_since=missing_since)
         work = _Work(spec, links, lookout, decide)
-        return loop.run(work, deadline_s=deadline_s, progress=progress, may_go_on=may_go_on)
+        return loop.run(work, deadline_s=deadline_s, progress=progress, may_go_on=may_go_on, settle_s=settle_s)
 
 
 @dataclass

@@ -16,6 +16,8 @@ MOST_LAG_BYTES = 1 << 20
 """How far a replica may be behind and still count as in sync: what is in flight under load, no more."""
 NEEDS_A_PERSON = frozenset({Why.AUTH_FAILED, Why.RIGHT_MISSING})
 """A refused login or a missing right goes away only by a person's hand."""
+RESTART_S = 10
+"""A replica whose link broke so short a time before its primary started again followed that to its end."""
 ALIVE = NEEDS_A_PERSON | {Why.ERROR_REPLY}
 """A server that answers like this runs, and may be the primary."""
 
@@ -47,6 +49,15 @@ class Knowledge:
         """Whom each replica follows, or tries to; None when that is none of ours."""
         return {m: self.view.member_at(n.upstream) for m, n in self.nodes.items() if n.role is Role.REPLICA}
 
+    def above(self, member: Member) -> Sequence[Member]:
+        """Whom a replica follows, and whom that one does, and so on."""
+        chain: list[Member] = []
+        above = self.upstream_of.get(member)
+        while above is not None and above not in (member, *chain):
+            chain.append(above)
+            above = self.upstream_of.get(above)
+        return chain
+
     def followers(self, member: Member, *, linked: bool = True) -> int:
         """How many others follow a member; with `linked` only those whose link to it stands."""
         return sum(
@@ -55,7 +66,10 @@ class Knowledge:
 
     @cached_property
     def incumbent(self) -> Member | None:
-        """Who was the primary last: as recorded, or else whom all replicas that name a member follow."""
+        """Who was the primary last: as recorded, or else whom all replicas that name a member follow.
+
+        So whoever starts a server that doesn't know whom to follow must have it follow nobody, and no member.
+        """
         if self.spec.last_primary is not None:
             return Member(0, self.spec.last_primary)
         named = {up for member, up in self.upstream_of.items() if up is not None and up != member}
@@ -87,15 +101,18 @@ class Knowledge:
         return [m for m, outcome in self.view.missing.items() if outcome.for_s < self.spec.patience_s]
 
     def is_outdone(self, primary: ServerView) -> bool:
-        """Whether a primary took nothing by itself, and somebody has all that it has and more (report F4).
+        """Whether a primary that nobody has followed yet took nothing by itself, and a replica has more (report F4).
 
-        That is one which started empty, or from an old disk. Its own replicas don't count: they were asked a moment
-        later, and have what it had by then.
+        That is one which started empty, or from an old disk. The replicas of other primaries don't count: which of
+        several primaries stays is another question. Nor do its own: they were asked a moment later.
         """
+        if primary.established:
+            return False
+        claiming = {node.member for node in self.claimants}
         return any(
-            self.outdoes(other, primary) and not (other.linked and self.upstream_of.get(other.member) == primary.member)
+            self.outdoes(other, primary)
             for other in self.nodes.values()
-            if other.history.replication_id != primary.history.replication_id
+            if other.role is Role.REPLICA and not (other.linked and self.upstream_of[other.member] in claiming)
         )
 
     def outdoes(self, one: ServerView, other: ServerView) -> bool:
@@ -115,6 +132,11 @@ class Knowledge:
         """
         from_a_log = node.has_log and node.keys > 0 and not node.placed
         return from_a_log and node.member == self.incumbent and not node.was_linked
+
+    def followed_to_the_end(self, replica: ServerView, former: ServerView) -> bool:
+        """Whether a replica that never stopped had its link until the former primary ended, who has started again."""
+        cut_off_s = replica.cut_off_s
+        return replica.placed and cut_off_s is not None and cut_off_s <= former.uptime_s + RESTART_S
 
     def in_sync(self, replica: ServerView, primary: ServerView) -> bool:
         """Whether a replica follows this primary, with its link up and its offset caught up."""

@@ -42,15 +42,38 @@ def make_a_primary(k: Knowledge, choice: Choice, found: Gathered[Action]) -> Non
 
 def attach_replicas(k: Knowledge, primary: ServerView, found: Gathered[Action]) -> None:
     """Attach every other member to the primary, and wait until the declared ones are in sync."""
+    kept = [node for node in k.nodes.values() if _would_lose_keys(k, node, primary)]
+    for node in kept:
+        found.refuse(
+            f"{node.member} holds {node.keys} keys, and {primary.member}, the primary, is empty and never had them",
+            f"Hand the role over to {node.member} by hand if its keys are wanted; if not, empty it "
+            f"(REPLICAOF NO ONE and FLUSHALL on {node.endpoint.pod}).",
+            node.member,
+        )
+    # Whoever they try to follow passes on what it gets.
+    untouched = {node.member for node in kept} | {above for node in kept for above in k.above(node.member)}
     for node in k.nodes.values():
-        if node is primary:
+        if node is primary or node.member in untouched:
             continue
         if node.role is Role.PRIMARY:
             _take_in(k, node, primary, found)
         elif not k.follows_by_name(node, primary):
-            _point(k, node, primary, found)
+            # A leaving member that follows somebody who takes no writes harms nobody.
+            if node.member in k.spec.members:
+                found.do(Replicate(node.member, primary.member, name_of(primary)))
         elif node.member in k.spec.members and not k.in_sync(node, primary):
             found.wait(node.member, f"it is in sync with {primary.member}")
+
+
+def _would_lose_keys(k: Knowledge, node: ServerView, primary: ServerView) -> bool:
+    """Whether a replica that follows somebody else holds keys that its copy of an empty primary would delete.
+
+    Not where the primary has had them, and they were deleted there.
+    """
+    if node.role is Role.PRIMARY or not node.keys or primary.keys or k.spec.accept_data_loss:
+        return False
+    related = node.placed and k.lineage.own_bytes(node.history, primary.history) is not None
+    return not related and k.upstream_of[node.member] != primary.member
 
 
 def _take_in(k: Knowledge, node: ServerView, primary: ServerView, found: Gathered[Action]) -> None:
@@ -78,20 +101,3 @@ def _step_back(k: Knowledge, node: ServerView, primary: ServerView) -> Action:
         return Replicate(node.member, primary.member, name_of(primary))
     own_bytes = k.lineage.own_bytes(node.history, primary.history) if node.placed else None
     return Demote(node.member, primary.member, name_of(primary), own_bytes or 0)
-
-
-def _point(k: Knowledge, node: ServerView, primary: ServerView, found: Gathered[Action]) -> None:
-    """A replica that follows somebody else, or nobody (report F2): a copy, of which the primary has the original.
-
-    Unless it holds keys and the primary none, and not because they were deleted: then something is wrong.
-    """
-    related = node.placed and k.lineage.own_bytes(node.history, primary.history) is not None
-    if node.keys and not primary.keys and not related and not k.spec.accept_data_loss:
-        found.refuse(
-            f"{node.member} holds {node.keys} keys, and {primary.member}, the primary, is empty and never had them",
-            f"Hand the role over to {node.member} by hand if its keys are wanted; if not, empty it "
-            f"(REPLICAOF NO ONE and FLUSHALL on {node.endpoint.pod}).",
-            node.member,
-        )
-    elif node.member in k.spec.members or k.upstream_of[node.member] not in (primary.member, None):
-        found.do(Replicate(node.member, primary.member, name_of(primary)))

@@ -79,20 +79,19 @@ def _keep(k: Knowledge, claimants: Sequence[ServerView]) -> Choice:
 
 
 def _stays(k: Knowledge, claimants: Sequence[ServerView]) -> ServerView | None:
-    """The recorded one; where that isn't among them, the only one that has all that the others have, or the one that
-    most others follow. Which one was promoted later tells nothing: a replica that was made a primary by hand was.
+    """The recorded one; where that isn't among them, the one that most others follow, or else the one that has all that
+    the others have. Which one was promoted later tells nothing: a replica that was made a primary by hand was.
     """
     recorded = [node for node in claimants if node.member.ordinal == k.spec.last_primary]
     if len(claimants) == 1 or recorded:
         return (recorded or claimants)[0]
     if k.spec.decided_elsewhere:
         return None
-    containing = [node for node in claimants if all(_contains(k, node, other) for other in claimants)]
     most = max(k.followers(node.member) for node in claimants)
     followed = [node for node in claimants if k.followers(node.member) == most]
-    for chosen in ([node for node in containing if node in followed], containing, followed):
-        if len(chosen) == 1:
-            return chosen[0]
+    if len(followed) == 1:
+        return followed[0]
+    containing = [node for node in claimants if all(_contains(k, node, other) for other in claimants)]
     if containing:
         return max(containing, key=lambda node: _among_equals(k, node))
     return max(claimants, key=lambda node: _by_consent(k, node)) if k.spec.accept_data_loss else None
@@ -108,14 +107,17 @@ def _contains(k: Knowledge, one: ServerView, other: ServerView) -> bool:
 def _most_advanced(k: Knowledge, with_data: Sequence[ServerView]) -> ServerView | Blocked:
     """Who has the most data (report F2).
 
-    The log of the former primary reaches to its end, but for the second that a power loss may cost; whoever else was in
-    sync has no more than that, and may have much less without our knowing. So it comes first. Next are those with a
-    place in the stream, compared by it; last are what others have on their disks.
+    The log of the former primary lacks what it took in the last two seconds, which it may not have written yet. So a
+    replica comes first that never stopped and followed it to its end; but one that was cut off before that may have
+    much less, and comes after it. Those with a place in the stream are compared by it; last is what others have on
+    their disks.
     """
+    placed = [node for node in with_data if node.placed]
     own_log = [node for node in with_data if k.has_own_log(node)]
     if own_log:
-        return own_log[0]
-    placed = [node for node in with_data if node.placed]
+        placed = [node for node in placed if k.followed_to_the_end(node, own_log[0])]
+        if not placed:
+            return own_log[0]
     foremost = [node for node in placed if not any(k.outdoes(other, node) for other in placed)]
     candidates = foremost or with_data
     if len(candidates) == 1 or (foremost and all(_contains(k, a, b) for a in foremost for b in foremost)):

@@ -69,8 +69,10 @@ class ServerView:
 
     `upstream` is what a replica is told to replicate, whether it is reached or not, and `link` how that goes; both are
     None for a primary. `run_id` is new at every start. `keys` counts the keys of all databases. `announces` is the name
-    under which it tells others to know it ("" for its address). `has_log` tells that it writes an append-only file, and
-    `cluster_mode` that it isn't one of ours.
+    under which it tells others to know it ("" for its address). `uptime_s` is how long it has run, and `cut_off_s`
+    since when a replica's link is down, None while it is up or when it never was. `established` tells of a primary that
+    somebody has followed since it started, even if nothing was written yet. `has_log` tells that it writes an
+    append-only file, and `cluster_mode` that it isn't one of ours.
     """
 
     endpoint: Endpoint
@@ -84,6 +86,9 @@ class ServerView:
     replicas: tuple[ListedReplica, ...] = ()
     handover: Handover = Handover.NONE
     announces: str = ""
+    uptime_s: int = 0
+    cut_off_s: int | None = None
+    established: bool = False
     has_log: bool = False
     cluster_mode: bool = False
 
@@ -99,8 +104,11 @@ class ServerView:
 
     @property
     def has_data(self) -> bool:
-        """Whether it holds keys, or is the outcome of a stream of writes, which may have deleted them all."""
-        return self.keys > 0 or self.placed
+        """Whether it holds keys, or is the outcome of a stream of writes, which may have deleted them all.
+
+        A primary that is followed has none other than this, however little: nobody who is missing has more.
+        """
+        return self.keys > 0 or self.placed or self.established
 
     @property
     def linked(self) -> bool:

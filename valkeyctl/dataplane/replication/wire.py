@@ -63,6 +63,9 @@ def server_view(endpoint: Endpoint, info: object, announced: object) -> ServerVi
         replicas=tuple(_listed(text) for name, text in told.items() if _LISTED.fullmatch(name)),
         handover=_HANDOVERS[told.get("master_failover_state", "no-failover")],
         announces=_text(cast("list[object]", announced)[1]),
+        uptime_s=int(told.get("uptime_in_seconds", "0")),
+        cut_off_s=_cut_off_s(told),
+        established=not replica and told.get("repl_backlog_active", "0") != "0",
         has_log=told.get("aof_enabled", "0") != "0",
         cluster_mode=told.get("cluster_enabled", "0") != "0",
     )
@@ -87,17 +90,19 @@ def _history(told: Mapping[str, str], *, replica: bool) -> History:
 
 def _link(told: Mapping[str, str]) -> ReplicaLink:
     up = told["master_link_status"] == "up"
-    return ReplicaLink(
-        up=up,
-        syncing=told["master_sync_in_progress"] == "1",
-        # -1: never up since this server started; the field is there only while the link is down.
-        was_up=up or int(told.get("master_link_down_since_seconds", "-1")) >= 0,
-    )
+    syncing = told["master_sync_in_progress"] == "1"
+    return ReplicaLink(up=up, syncing=syncing, was_up=up or _cut_off_s(told) is not None)
+
+
+def _cut_off_s(told: Mapping[str, str]) -> int | None:
+    # -1: never up since this server started; the field is there only while the link is down.
+    seconds = int(told.get("master_link_down_since_seconds", "-1"))
+    return seconds if seconds >= 0 else None
 
 
 def _listed(text: str) -> ListedReplica:
     """Read `ip=<address or name>,port=6379,state=online,offset=123,lag=0,…`; a lag of -1 is none yet."""
-    parts = dict(part.partition("=")[::2] for part in text.split(","))
+    parts = {name: value for name, _, value in (part.partition("=") for part in text.split(","))}
     lag = int(parts.get("lag", "-1"))
     return ListedReplica(
         Address(parts["ip"], int(parts["port"])),

@@ -50,8 +50,10 @@ class Server:
     history: History = NOWHERE
     disk: tuple[tuple[int, ...], History] = ((), NOWHERE)
     announces: bool = False
+    followed: bool = False
+    started_at: int = 0
+    cut_off_at: int = 0
     silent: bool = False
-    elsewhere: bool = False
 
 
 @dataclass
@@ -63,6 +65,7 @@ class World:
     here: dict[Member, Server] = field(default_factory=dict[Member, Server])
     numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
     promoted: int = 0
+    now: int = 0
 
     def __post_init__(self) -> None:
         for member in self.spec.members:
@@ -73,7 +76,7 @@ class World:
     def fresh(self, member: Member, role: Role = Role.PRIMARY) -> Server:
         """Put an empty server in a member's place."""
         number = next(self.numbers)
-        server = Server(member, number, role, history=self._new_stream())
+        server = Server(member, number, role, history=self._new_stream(), started_at=self.now)
         self.here[member] = server
         return server
 
@@ -82,7 +85,12 @@ class World:
         self.here.pop(member, None)
         for other in self.here.values():
             if other.upstream == member:
-                other.linked = False
+                self.cut_off(other)
+
+    def cut_off(self, server: Server) -> None:
+        """Its link breaks, if it has one."""
+        if server.linked:
+            server.linked, server.cut_off_at = False, self.now
 
     def save(self, member: Member) -> None:
         """What a snapshot does."""
@@ -104,13 +112,13 @@ class World:
             server.history = self._new_stream()
 
     def write(self, member: Member) -> None:
-        """A client writes to a primary."""
+        """A client writes to a primary, a good while after whatever happened last."""
+        self.now += 60
         server = self.here[member]
         if server.role is not Role.PRIMARY:
             return
         server.log += (next(self.numbers),)
-        listening = server.history.offset or any(other.upstream == member and other.linked for other in self.all)
-        if listening:
+        if server.followed or server.history.offset:
             server.history = replace(server.history, offset=server.history.offset + WRITE_BYTES)
 
     def settle(self) -> None:
@@ -162,6 +170,9 @@ class World:
                 if other.upstream == member and other.linked
             ),
             handover=Handover.NONE,
+            uptime_s=self.now - server.started_at,
+            cut_off_s=self.now - server.cut_off_at if server.was_linked and not server.linked else None,
+            established=not replica and server.followed,
             announces=self.endpoint(member).host if server.announces else "",
             has_log=self.has_log,
         )
@@ -217,17 +228,19 @@ class World:
             _ensure(told or self.spec.accept_data_loss, "what a primary has alone is dropped only after it was told")
         if primary.role is Role.REPLICA:
             _ensure(set(server.log) <= set(primary.log), "only who has nothing of its own follows an heir")
-        server.role, server.upstream, server.linked = Role.REPLICA, primary.member, False
+        self.cut_off(server)
+        server.role, server.upstream = Role.REPLICA, primary.member
 
     def _sync(self, server: Server) -> None:
         upstream = self.here.get(server.upstream) if server.upstream is not None else None
         if server.role is not Role.REPLICA or upstream is None or upstream is server:
             return
         if upstream.role is Role.REPLICA and not upstream.linked:
-            server.linked = False
+            self.cut_off(server)
             return
         if not upstream.history.offset:
-            upstream.history = History(self._new_stream().replication_id, 1)
+            upstream.history = self._new_stream()
+        upstream.followed = True
         lineage = Lineage([server.history, upstream.history])
         partly = server.history.offset > 0 and lineage.contains(upstream.history, server.history)
         if partly and server.history.replication_id != upstream.history.replication_id:
