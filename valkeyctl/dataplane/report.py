@@ -133,7 +133,7 @@ def _ready(what: Plan) -> Condition:
     if isinstance(what, Blocked):
         return Condition("Ready", Status.FALSE, "Blocked", f"{what.reason}. {what.remedy}".rstrip(". ") + ".")
     blocked = f"{what.blocked.reason}. {what.blocked.remedy}".rstrip(". ") + ". " if what.blocked else ""
-    return Condition("Ready", Status.FALSE, "Converging", blocked + _few(what.describe()))
+    return Condition("Ready", Status.FALSE, "Converging", blocked + few(what.describe()))
 
 
 def _members_present(k: Knowledge) -> Condition:
@@ -146,7 +146,7 @@ def _members_present(k: Knowledge) -> Condition:
     parts += [outcome.detail for outcome in silent.values()]
     whys = {"".join(word.capitalize() for word in outcome.why.split()) for outcome in silent.values()}
     reason = "PodAbsent" if absent else whys.pop() if len(whys) == 1 else "NoAnswer"
-    return Condition("MembersPresent", Status.FALSE, reason, _few(parts))
+    return Condition("MembersPresent", Status.FALSE, reason, few(parts))
 
 
 def _members_known(k: Knowledge) -> Condition:
@@ -158,7 +158,7 @@ def _members_known(k: Knowledge) -> Condition:
     ]
     if strangers or gone:
         reason = "NotAllKnown" if strangers else "StaleEntries"
-        return Condition("MembersKnown", Status.FALSE, reason, _few([*strangers, *gone]))
+        return Condition("MembersKnown", Status.FALSE, reason, few([*strangers, *gone]))
     return _unless_missing(k, "MembersKnown", "AllKnown")
 
 
@@ -171,7 +171,7 @@ def _slots_covered(k: Knowledge, shards: Sequence[Shard]) -> Condition:
         reason = "SlotsWithoutOwner" if nobody else "SlotsElsewhere"
         told = [f"shard {shard} lacks slots {slots}" for shard, slots in lacking.items()]
         status = Status.UNKNOWN if nobody and k.awaited else Status.FALSE
-        return Condition("SlotsCovered", status, reason, _few(told))
+        return Condition("SlotsCovered", status, reason, few(told))
     primaries = [shard.primary for shard in shards if shard.primary is not None]
     differs = [
         f"{node.member} sees the slots of {primary.member} otherwise"
@@ -180,7 +180,7 @@ def _slots_covered(k: Knowledge, shards: Sequence[Shard]) -> Condition:
         if not agrees(k, node, primary)
     ]
     if differs:
-        return Condition("SlotsCovered", Status.FALSE, "NotAgreed", _few(differs))
+        return Condition("SlotsCovered", Status.FALSE, "NotAgreed", few(differs))
     return Condition("SlotsCovered", Status.TRUE, "AsPlanned")
 
 
@@ -191,7 +191,7 @@ def _no_open_slots(k: Knowledge) -> Condition:
         for slot in sorted({*node.migrating, *node.importing})
     ]
     if open_slots:
-        return Condition("NoOpenSlots", Status.FALSE, "OpenSlots", _few(open_slots))
+        return Condition("NoOpenSlots", Status.FALSE, "OpenSlots", few(open_slots))
     return _unless_missing(k, "NoOpenSlots", "AllStable")
 
 
@@ -203,14 +203,14 @@ def _replicas_in_sync(k: Knowledge, shards: Sequence[Shard]) -> Condition:
         if node is not shard.primary and not (shard.primary and in_sync(node, shard.primary))
     ]
     if behind:
-        return Condition("ReplicasInSync", Status.FALSE, "NotInSync", _few(behind))
+        return Condition("ReplicasInSync", Status.FALSE, "NotInSync", few(behind))
     return _unless_missing(k, "ReplicasInSync", "AllInSync")
 
 
 def _serving(k: Knowledge) -> Condition:
     failing = [f"{node.member} calls the cluster's state failed" for node in k.nodes.values() if not node.state_ok]
     if failing:
-        return Condition("Serving", Status.FALSE, "ClusterDown", _few(failing))
+        return Condition("Serving", Status.FALSE, "ClusterDown", few(failing))
     return _unless_missing(k, "Serving", "ClusterOk")
 
 
@@ -241,7 +241,7 @@ def _member(k: Knowledge, shards: Sequence[Shard], member: Member) -> MemberRepo
     )
 
 
-def _few(texts: Iterable[str]) -> str:
+def few(texts: Iterable[str]) -> str:
     """The first few, and how many more there are: a status is read by people, and kept small."""
     told = list(texts)
     more = f"; and {len(told) - 5} more" if len(told) > 5 else ""
