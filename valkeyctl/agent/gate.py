@@ -131,7 +131,7 @@ class Gate:
             # From here on the others are told that it may start any moment. Who was promised otherwise just before may
             # still act on it, so that is waited for, and judged anew.
             self._about_to_permit = isinstance(verdict, Start)
-            if self._about_to_permit and time.monotonic() - self._promised_at > PROMISE_S:
+            if isinstance(verdict, Start) and time.monotonic() - self._promised_at > PROMISE_S:
                 self._permit(token, anew=verdict.anew)
             else:
                 self._door.wait(ASK_AGAIN_S)
