@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from valkeyctl.dataplane.findings import Findings
 from valkeyctl.dataplane.ghosts import Ghost, Kind
 from valkeyctl.dataplane.knowledge import PATIENCE_S, Knowledge
+from valkeyctl.dataplane.plan_introduce import expects
 from valkeyctl.dataplane.shards import Shard
 from valkeyctl.dataplane.steps import Forget, Leave
 from valkeyctl.dataplane.view import NodeView, Role
@@ -35,6 +36,9 @@ def release_members(k: Knowledge, shards: Sequence[Shard], found: Findings) -> N
             found.symptom(node.member, "it leaves when an election is over")
         elif any(other.primary_id == node.node_id or _believes(other, node) for other in knowing):
             found.wait(node.member, "nobody believes any more that it owns something")
+        elif any(expects(other, node) or expects(node, other) for other in k.nodes.values()):
+            # Whoever is being introduced to it would know it as soon as that ends, under whatever id it has then.
+            found.wait(node.member, "no introduction of it is under way any more")
         elif knowing:
             for other in knowing:
                 found.do(Forget(other.member, node.node_id, str(node.member)))
@@ -44,9 +48,9 @@ def release_members(k: Knowledge, shards: Sequence[Shard], found: Findings) -> N
 
 def _has_left_unseen(k: Knowledge, ghost: Ghost) -> bool:
     """Whether a node is a leaving member that doesn't answer, of a shard that has nothing to give any more."""
-    member = ghost.member
-    away = ghost.kind is Kind.AWAY and member is not None and member in k.spec.leaving
-    return away and ghost.node_id not in k.lost and member.shard not in k.draining
+    if ghost.member is None or ghost.member not in k.spec.leaving or ghost.kind is not Kind.AWAY:
+        return False
+    return ghost.node_id not in k.lost and ghost.member.shard not in k.draining
 
 
 def _forget_unseen(k: Knowledge, ghost: Ghost, found: Findings, *, election_due: bool) -> None:

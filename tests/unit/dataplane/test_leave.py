@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from tests.unit.dataplane.test_moves import formed, target
 from tests.unit.dataplane.test_properties import finish
 from tests.unit.dataplane.world import World
 from valkeyctl.dataplane import Done, Member, Spec, Steps, plan, planned_layout
 from valkeyctl.dataplane.knowledge import PATIENCE_S
+from valkeyctl.dataplane.slots import EMPTY
 from valkeyctl.dataplane.steps import Forget, MigrateSlots
 from valkeyctl.dataplane.view import View
 
@@ -49,3 +52,21 @@ def test_one_that_the_others_reach_is_awaited_for_a_while_and_then_left() -> Non
         what = plan(world.spec, View({**view.outcomes, Member(0, 0): alive, AWAY: away}))
         assert isinstance(what, Steps) is waits
         assert not (isinstance(what, Steps) and what.actions)
+
+
+@pytest.mark.parametrize("who", ["the one that stays", "the one that leaves"])
+def test_nobody_leaves_while_it_is_being_introduced(who: str) -> None:
+    """A scale-out that was stopped just after it began, and reverted: who is met would be known again."""
+    world = formed(THREE)
+    world.become(Spec("t", 4, 0, planned_layout(4)))
+    world.become(replace(THREE, leaving=()))
+    leaver, stays = Member(3, 0), Member(0, 0)
+    view = world.view()
+    assert plan(world.spec, view) == Done()
+    one, other = (stays, leaver) if who == "the one that stays" else (leaver, stays)
+    met = replace(world._peer(world.at(other)), node_id="f" * 40, handshake=True, linked=False, slots=EMPTY)
+    node = view.nodes[one]
+    what = plan(world.spec, View({**view.outcomes, one: replace(node, peers={**node.peers, met.node_id: met})}))
+    assert isinstance(what, Steps)
+    assert what.actions == ()
+    assert "s3-0: wait until no introduction of it is under way any more" in what.describe()
