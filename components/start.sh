@@ -1,6 +1,6 @@
 #!/bin/sh
-# Starts the server of this Pod, once the agent beside it permits that. POSIX shell; needs cat, od and tr, which every
-# image of the server has.
+# Starts the server of this Pod, once the agent beside it permits that. POSIX shell; needs od, tr, mv and mkdir, which
+# every image of the server has.
 #
 # The agent decides, and writes the files that the server starts with; here is only asked and waited. Both sides may end
 # and come back at any moment: what counts is in the files `request` and `permit`, the pipes only wake the other side.
@@ -31,6 +31,17 @@ done
 if [ -n "$why" ]; then
   echo "start.sh: $why" >&2
   exit 1
+fi
+
+# What a former member left on the disk goes where no server looks. The node table goes last: as long as it is there, the
+# agent finds again what it says.
+if [ -f "$run/set-aside" ]; then
+  read -r folder <"$run/set-aside"
+  data="${VALKEY_DATA:-/data}"
+  mkdir -p "$data/$folder"
+  for left in appendonlydir dump.rdb nodes.conf; do
+    if [ -e "$data/$left" ]; then mv -f "$data/$left" "$data/$folder/"; fi
+  done
 fi
 
 exec 3>&- 4>&-

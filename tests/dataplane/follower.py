@@ -29,6 +29,7 @@ class Follower:
         self._first = next(iter(fleet.directory().values())).address
         self._owners: dict[int, str] = {}
         self._clients: dict[str, valkey.Valkey] = {}
+        self._answered = self._first
 
     def ask(self, command: str, key: str, *words: str) -> object:
         """One command with one key; raises what isn't a redirection."""
@@ -36,10 +37,11 @@ class Follower:
         address, asking = self._owners.get(slot, self._first), False
         for _ in range(MOST_REDIRECTIONS):
             try:
+                self._answered = address
                 return self._at(address, command, key, *words, asking=asking)
             except valkey.ConnectionError:
                 # It has left, and may have been the last that this client knew of the slot.
-                self._clients.pop(address)
+                self._clients.pop(address, None)
                 if address not in self._owners.values():
                     raise
                 self._owners = {slot: owner for slot, owner in self._owners.items() if owner != address}
@@ -57,6 +59,10 @@ class Follower:
                 else:
                     raise
         raise AssertionError(f"{MOST_REDIRECTIONS} redirections, at last to {address}")
+
+    def ask_again(self, *words: str) -> object:
+        """Another command on the connection that answered last."""
+        return self._at(self._answered, *words, asking=False)
 
     def _at(self, address: str, *words: str, asking: bool) -> object:
         if address not in self._clients:

@@ -1,7 +1,8 @@
 """The gate: no server of this Pod starts before this agent permits it.
 
-The server's container asks through a `Door`. What the start guard says decides (`guard.decide`); the files that the
-server starts with are rendered right before it is permitted.
+The server's container asks through a `Door`. What the start guard says decides (`guard.decide`), after it was seen
+whether the disk is this member's at all (`former.standing`); the files that the server starts with are rendered right
+before it is permitted. What is to be set aside the container sets aside: it alone may write to the disk.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from valkeyctl.agent import render
 from valkeyctl.agent.disk import Unreadable
 from valkeyctl.agent.door import Door
 from valkeyctl.agent.environment import Environment
+from valkeyctl.agent.former import Standing, knows_other_shards, standing
 from valkeyctl.agent.guard import Hold, Rules, Start, decide, follows
+from valkeyctl.agent.kept import replace_file
 from valkeyctl.agent.logs import Log
 from valkeyctl.agent.peers import Peers
 from valkeyctl.agent.state import Phase, ServerState
@@ -34,6 +37,8 @@ TOLD_S = 1.0
 """How long a tale counts: what it says of a running server may then be over."""
 PROMISE_S = 1.0
 """How long nothing starts after somebody was told so who may act on it; who acts is quicker (`promotion.ACT_S`)."""
+SET_ASIDE = "set-aside"
+"""The file that names the folder on the disk into which start.sh moves what a former member left."""
 
 
 class Gate:
@@ -67,7 +72,7 @@ class Gate:
 
     def promise(self, me: Tale, asker: Tale) -> None:
         """A member was told that it is held: one that may stand in for this one can rely on it for a moment."""
-        if me.held and follows(asker, me.node_id):
+        if me.held and asker.running and follows(asker, me.node_id):
             self._promised_at = time.monotonic()
 
     def listen(self, state: ServerState) -> None:
@@ -126,8 +131,8 @@ class Gate:
             # From here on the others are told that it may start any moment. Who was promised otherwise just before may
             # still act on it, so that is waited for, and judged anew.
             self._about_to_permit = isinstance(verdict, Start)
-            if self._about_to_permit and time.monotonic() - self._promised_at > PROMISE_S:
-                self._permit(token)
+            if isinstance(verdict, Start) and time.monotonic() - self._promised_at > PROMISE_S:
+                self._permit(token, anew=verdict.anew)
             else:
                 self._door.wait(ASK_AGAIN_S)
         self._about_to_permit = False
@@ -140,11 +145,20 @@ class Gate:
             me = telling.now()
         except (OSError, Unreadable) as error:
             return Start(f"its disk tells nothing ({error}), and its own server will say why")
-        return decide(me, self._hear(me, peers, heard), waited_s, rules=self._rules())
+        told, rules = self._hear(me, peers, heard), self._rules()
+        found = standing(me, told)
+        if found is Standing.FORMER:
+            return Start("what is on its disk is a former member's and is set aside", warning=True, anew=True)
+        verdict = decide(me, told, waited_s, rules=rules)
+        if found is Standing.UNSURE and isinstance(verdict, Start) and waited_s < rules.former_s:
+            return Hold("nobody has told yet that it is one of the cluster", rules.former_s)
+        return verdict
 
     def _hear(self, me: Tale, peers: Peers, heard: dict[Member, tuple[float, Tale]]) -> Mapping[Member, Tale]:
-        """What the others tell, primaries of other shards too: they know of newer owners of its slots."""
-        if me.role is Role.REPLICA or not me.slots:
+        """What the others tell, primaries of other shards too: they know of newer owners of its slots, and whether it
+        is one of the cluster still.
+        """
+        if not knows_other_shards(me) and (me.role is Role.REPLICA or not me.slots):
             return {}
         now = time.monotonic()
         mates = {one.member for one in me.followers}
@@ -153,8 +167,9 @@ class Gate:
             heard[member] = (now, tale)
         return {member: tale for member, (at, tale) in heard.items() if now - at <= TOLD_S}
 
-    def _permit(self, token: str) -> None:
+    def _permit(self, token: str, *, anew: bool) -> None:
         try:
+            self._have_set_aside(anew=anew)
             render.write(self._environment)
         except render.NotRendered as error:
             # The server's container ends with this as its last line: it then stands in the Pod's status.
@@ -164,6 +179,16 @@ class Gate:
             self._permitted, self._about_to_permit = True, False
             self._door.answer(token)
             self._watch.poke()
+
+    def _have_set_aside(self, *, anew: bool) -> None:
+        """Tell the container what to do with what is on the disk. A folder each time: nothing takes another's place."""
+        file = self._environment.run / SET_ASIDE
+        if not anew:
+            file.unlink(missing_ok=True)
+            return
+        folder = f"set-aside-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}"
+        replace_file(file, f"{folder}\n".encode())
+        self._log.warning("gate", f"the node table and the data of the former member go to {folder} on its volume")
 
     def _say(self, verdict: Start | Hold) -> None:
         """What is waited for is told once."""

@@ -35,6 +35,7 @@ class Rules:
     `silent_s`   the same, by a replica that was in sync (`stand_in`).
     `force_s`    how long an election may take before it counts as failed (`stand_in`).
     `again_s`    how long until a failed election is tried again (`stand_in`).
+    `former_s`   for the word of those who run, by a member that may have been forgotten (`former`).
     """
 
     absent_s: float = 15.0
@@ -44,6 +45,7 @@ class Rules:
     silent_s: float = 1.0
     force_s: float = 2.0
     again_s: float = 10.0
+    former_s: float = 5.0
 
     @classmethod
     def for_node_timeout(cls, node_timeout_s: float) -> Rules:
@@ -60,10 +62,14 @@ RULES = Rules()
 
 @dataclass(frozen=True)
 class Start:
-    """The server may start. `warning` says that newer data may be lost by it: that is to be told loudly."""
+    """The server may start. `warning` says that newer data may be lost by it: that is to be told loudly.
+
+    `anew`: as a new node; what is on its disk is a former member's, and has to be set aside before.
+    """
 
     why: str
     warning: bool = False
+    anew: bool = False
 
     def __str__(self) -> str:
         """One line for a log."""

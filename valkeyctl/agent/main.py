@@ -145,7 +145,7 @@ class Agent:
             return http.response(403, f"{error}\n".encode())
         self.promotion.hint(theirs)
         try:
-            own = self.telling.fresh()
+            own = self.telling.fresh_for(theirs)
         except (OSError, Unreadable) as error:
             return http.response(503, f"there is nothing to tell: {error}\n".encode())
         self.gate.promise(own, theirs)

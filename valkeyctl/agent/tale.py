@@ -95,7 +95,8 @@ class Tale:
     An agent that can't read its disk while its server is down has no tale to tell: the default is that of a new node.
 
     `owners` are all other nodes that own slots, `followers` the other replicas of its own shard, both out of its node
-    table.
+    table. `knows_asker` tells whom it answers whether its running server has that node in its table; None where no
+    server runs, or nobody asked.
     """
 
     member: Member
@@ -111,6 +112,7 @@ class Tale:
     synced: bool | None = None
     owners: tuple[Owner, ...] = ()
     followers: tuple[Follower, ...] = ()
+    knows_asker: bool | None = None
 
     @property
     def running(self) -> bool:
@@ -142,6 +144,7 @@ class Tale:
                 "written_at": self.data.written_at,
             },
             "synced": self.synced,
+            "knows_asker": self.knows_asker,
             "owners": [
                 {
                     "node_id": owner.node_id,
@@ -183,6 +186,7 @@ class Tale:
                 written_at=data.optional("written_at", float),
             ),
             synced=told.optional("synced", bool),
+            knows_asker=told.optional("knows_asker", bool),
             owners=tuple(
                 Owner(
                     node_id=owner.get("node_id", ""),

@@ -75,6 +75,14 @@ class Telling:
         left = self._from_disk()
         return replace(left, server=server, held=held, synced=self._synced if left.role is Role.REPLICA else None)
 
+    def fresh_for(self, asker: Tale) -> Tale:
+        """The tale as `fresh`, for a member that asks: with it, whether the server knows that one."""
+        own = self.fresh()
+        if own.server is not Server.UP:
+            return own
+        lines = self._watch.state.nodes.splitlines()
+        return replace(own, knows_asker=any(line.startswith(f"{asker.node_id} ".encode()) for line in lines))
+
     def or_nothing(self) -> Tale:
         """The tale, or one that tells nothing but who this is: for asking others."""
         try:

@@ -31,6 +31,7 @@ COMMANDS_NEEDED: tuple[str, ...] = (
     "cluster|getkeysinslot",
     "config|get",
     "config|set",
+    "flushall",
     "function|list",
     "function|dump",
     "function|restore",
@@ -120,6 +121,9 @@ def _carry_out(
         if isinstance(step, steps.Detach) and _subcommand_unknown(failed[step]):
             del failed[step]
             failed.update(_detach_by_reset(session, step))
+    emptied = next((s for s in todo if isinstance(s, steps.Detach | steps.Leave) and s not in failed), None)
+    if emptied is not None:
+        failed.update(_empty_the_disk(session, emptied))
     return failed
 
 
@@ -165,6 +169,17 @@ def _took_effect(step: Action, reply: errors.ValkeyctlError) -> bool:
 
 def _subcommand_unknown(error: errors.ValkeyctlError) -> bool:
     return isinstance(error, errors.ErrorReply) and "wrong number of arguments" in error.what
+
+
+def _empty_the_disk(session: Session, step: Step) -> Mapping[Step, errors.ValkeyctlError]:
+    """A replica that ceases to be one empties its memory, and neither its log nor its snapshot: started again, it would
+    have its keys back, and claim their slots. Where there is no key any more, FLUSHALL empties the files alone.
+    """
+    replies = session.ask([wire.WHO, wire.DATABASES])
+    if wire.is_empty_primary(*replies):
+        replies = session.ask([("FLUSHALL", "SYNC")])
+    error = next((reply for reply in replies if isinstance(reply, errors.ValkeyctlError)), None)
+    return {} if error is None else {step: error}
 
 
 def _detach_by_reset(session: Session, step: steps.Detach) -> Mapping[Step, errors.ValkeyctlError]:

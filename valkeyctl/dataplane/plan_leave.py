@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from valkeyctl.dataplane.findings import Findings
-from valkeyctl.dataplane.knowledge import Knowledge
+from valkeyctl.dataplane.ghosts import Ghost, Kind
+from valkeyctl.dataplane.knowledge import PATIENCE_S, Knowledge
 from valkeyctl.dataplane.plan_introduce import expects
 from valkeyctl.dataplane.shards import Shard
 from valkeyctl.dataplane.steps import Forget, Leave
@@ -21,6 +22,9 @@ def release_members(k: Knowledge, shards: Sequence[Shard], found: Findings) -> N
     let end before, or time out: forgotten or reset in the middle of it, the two would know each other at its end.
     """
     election_due = any(shard.heirs and shard.problem is None for shard in shards)
+    for ghost in k.ghosts:
+        if _has_left_unseen(k, ghost):
+            _forget_unseen(k, ghost, found, election_due=election_due)
     for node in k.released.values():
         knowing = [other for other in k.nodes.values() if node.node_id in other.peers]
         if node.role is Role.PRIMARY and node.keys:
@@ -40,6 +44,35 @@ def release_members(k: Knowledge, shards: Sequence[Shard], found: Findings) -> N
                 found.do(Forget(other.member, node.node_id, str(node.member)))
         elif node.peers:
             found.do(Leave(node.member))
+
+
+def _has_left_unseen(k: Knowledge, ghost: Ghost) -> bool:
+    """Whether a node is a leaving member that doesn't answer, of a shard that has nothing to give any more."""
+    if ghost.member is None or ghost.member not in k.spec.leaving or ghost.kind is not Kind.AWAY:
+        return False
+    return ghost.node_id not in k.lost and ghost.member.shard not in k.draining
+
+
+def _forget_unseen(k: Knowledge, ghost: Ghost, found: Findings, *, election_due: bool) -> None:
+    """Forget such a node: remembered, it would be one of the cluster again, with old data, should its disk come back.
+
+    One that the others still reach would come back by itself. They are given the time to miss it; where they don't, it
+    is left to be forgotten when its Pod has gone.
+    """
+    tellers = sorted(ghost.told_by.keys() & k.view.nodes.keys())
+    if ghost.seen_alive:
+        if ghost.member is not None and not k.silent_for(ghost.member, PATIENCE_S):
+            found.wait(tellers[0], f"{ghost}, which leaves, answers, or the others miss it too")
+        return
+    for member in tellers:
+        if election_due:
+            found.symptom(member, f"it forgets {ghost} when an election is over")
+        elif ghost.told_by[member].slots:
+            found.wait(member, f"it hears that {ghost} owns nothing any more")
+        elif k.view.nodes[member].primary_id == ghost.node_id:
+            found.symptom(member, f"it replicates another node than {ghost}")
+        else:
+            found.do(Forget(member, ghost.node_id, str(ghost.member)))
 
 
 def _believes(other: NodeView, node: NodeView) -> bool:

@@ -28,6 +28,7 @@ OBSERVATION: tuple[Command, ...] = (
     ("INFO", "server", "replication", "persistence", "keyspace"),
 )
 #: Only servers of 9.0 and newer know it.
+DATABASES: Command = ("INFO", "keyspace")
 JOBS: Command = ("CLUSTER", "GETSLOTMIGRATIONS")
 DATASET: Command = ("INFO", "memory", "keyspace")
 NODE_TIMEOUT: Command = ("CONFIG", "GET", "cluster-node-timeout")
@@ -137,6 +138,14 @@ def bytes_per_key(told: object) -> float:
 def is_replica(told: bytes) -> bool:
     """Whether a server calls itself a replica in its answer to WHO."""
     return _nodes(told.decode()).myself.role is Role.REPLICA
+
+
+def is_empty_primary(who: object, databases: object) -> bool:
+    """Whether a server is a primary without slots and without a key, by its answers to WHO and DATABASES."""
+    if not (isinstance(who, bytes) and isinstance(databases, bytes)):
+        return False
+    me = _nodes(who.decode()).myself
+    return me.role is Role.PRIMARY and not me.slots and not any(map(_DATABASE.fullmatch, _fields(databases.decode())))
 
 
 def node_table(text: str) -> tuple[Peer, Mapping[str, Peer]]:

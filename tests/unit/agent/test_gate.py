@@ -11,8 +11,10 @@ import pytest
 
 from tests.unit.agent.places import (
     ONE,
+    ONE_ID,
     OTHER,
     OTHER_ID,
+    SLOTS,
     PlayedPeers,
     PlayedTelling,
     PlayedWatch,
@@ -24,11 +26,11 @@ from tests.unit.agent.places import (
     replica_tale,
 )
 from valkeyctl.agent.disk import Unreadable
-from valkeyctl.agent.gate import PROMISE_S, Gate
+from valkeyctl.agent.gate import PROMISE_S, SET_ASIDE, Gate
 from valkeyctl.agent.guard import Rules
 from valkeyctl.agent.logs import Log
 from valkeyctl.agent.state import Phase
-from valkeyctl.agent.tale import Tale
+from valkeyctl.agent.tale import Owner, Server, Tale
 from valkeyctl.dataplane.model import Member
 
 
@@ -209,6 +211,68 @@ def test_without_a_password_the_container_is_told_why(tmp_path: Path) -> None:
         held.environment.secret.write_bytes(b"secret")
         held.request("t2")
         eventually(lambda: held.permit == "t2")
+
+
+AFAR, NEAR = Member(3, 0), Member(1, 0)
+NEAR_ID = "4" * 40
+
+
+def left_tale() -> Tale:
+    """What a member of a shard of old finds on its disk."""
+    return Tale(AFAR, held=True, node_id=ONE_ID, config_epoch=1, owners=(Owner(NEAR_ID, NEAR, 2, SLOTS),))
+
+
+def serving_tale(*, knows_asker: bool) -> Tale:
+    """NEAR, which has all slots by now."""
+    return Tale(
+        NEAR, server=Server.UP, node_id=NEAR_ID, slots=SLOTS, config_epoch=2, current_epoch=2, knows_asker=knows_asker
+    )
+
+
+def test_what_a_former_member_left_is_set_aside(tmp_path: Path) -> None:
+    held = Held(tmp_path, left_tale(), {NEAR: serving_tale(knows_asker=False)})
+    with held.running():
+        held.request("t1")
+        eventually(lambda: held.permit == "t1")
+        folder = (held.environment.run / SET_ASIDE).read_text().strip()
+        assert folder.startswith("set-aside-")
+        assert f"WARNING gate: the node table and the data of the former member go to {folder}" in held.log.getvalue()
+        held.gate.listen(held.watch.turn(Phase.SERVING))
+        held.telling.tale = Tale(AFAR, node_id=OTHER_ID)
+        held.gate.listen(held.watch.turn(Phase.DOWN))
+        held.request("t2")
+        eventually(lambda: held.permit == "t2")
+        assert not (held.environment.run / SET_ASIDE).exists(), "the next start has its own disk"
+
+
+def test_a_member_of_which_nobody_tells_waits_for_a_while_and_keeps_its_disk(tmp_path: Path) -> None:
+    held = Held(tmp_path, left_tale())
+    held.rules = Rules(former_s=0.5)
+    with held.running():
+        held.request("t1")
+        eventually(lambda: held.gate.waits_for)
+        assert "nobody has told yet that it is one of the cluster" in held.gate.waits_for
+        eventually(lambda: held.permit == "t1")
+    assert not (held.environment.run / SET_ASIDE).exists()
+
+
+def test_a_member_that_is_known_starts_at_once(tmp_path: Path) -> None:
+    held = Held(tmp_path, left_tale(), {NEAR: serving_tale(knows_asker=True)})
+    with held.running():
+        held.request("t1")
+        eventually(lambda: held.permit == "t1")
+    assert "the server waits" not in held.log.getvalue()
+    assert not (held.environment.run / SET_ASIDE).exists()
+
+
+def test_a_primary_promises_nothing_to_a_replica_that_does_not_run(tmp_path: Path) -> None:
+    held = Held(tmp_path, primary_tale(), {OTHER: replica_tale(primary_id=OTHER_ID)})
+    with held.running():
+        held.gate.promise(primary_tale(), replica_tale(server=Server.DOWN, held=True))
+        began = time.monotonic()
+        held.request("t1")
+        eventually(lambda: held.permit == "t1")
+        assert time.monotonic() - began < PROMISE_S
 
 
 @pytest.mark.parametrize("fault", [Unreadable("nodes.conf isn't understood"), OSError("input/output error")])

@@ -141,3 +141,14 @@ def test_a_disk_that_tells_nothing(member: Member0) -> None:
         member.turns(Phase.DOWN)
     assert member.telling.or_nothing() == Tale(ONE, server=Server.LOADING)
     assert member.serves().data.kind is Kind.LIVE, "its server may know better"
+
+
+def test_tells_whom_it_answers_whether_its_server_knows_that_one(tmp_path: Path) -> None:
+    member = Member0(tmp_path)
+    assert member.telling.fresh_for(Tale(OTHER, node_id=OTHER_ID)).knows_asker is None, "nobody asked the server"
+    member.serves()
+    assert member.telling.fresh_for(Tale(OTHER, node_id=OTHER_ID)).knows_asker is True
+    assert member.telling.fresh_for(Tale(OTHER, node_id="f" * 40)).knows_asker is False
+    assert member.telling.fresh_for(Tale(OTHER)).knows_asker is False
+    told = member.telling.fresh_for(Tale(OTHER, node_id=OTHER_ID))
+    assert Tale.decode(told.encode()) == told

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.dataplane.views import S00, endpoint
-from valkeyctl.dataplane import NodeView, Role, SlotSet
-from valkeyctl.dataplane.wire import StillLoading, is_replica, node_view
+from valkeyctl.dataplane import NodeView, Role, SlotSet, errors
+from valkeyctl.dataplane.wire import StillLoading, is_empty_primary, is_replica, node_view
 
 A, B, C, D = ("a" * 40, "b" * 40, "c" * 40, "d" * 40)
 CLUSTER = b"cluster_enabled:1\r\ncluster_state:ok\r\ncluster_current_epoch:7\r\ncluster_my_epoch:3\r\n"
@@ -105,3 +105,20 @@ def test_nonsense_is_refused(nodes: str) -> None:
 def test_incomplete_facts_are_refused(info: bytes) -> None:
     with pytest.raises((ValueError, LookupError)):
         seen(f"{A} 10.0.0.1:6379@16379 myself,master - 0 0 3 connected\n", info)
+
+
+@pytest.mark.parametrize(
+    ("who", "databases", "empty"),
+    [
+        ("master - 0 0 1 connected", "# Keyspace\r\n", True),
+        ("master - 0 0 1 connected 5-9", "# Keyspace\r\n", False),
+        ("master - 0 0 1 connected", "# Keyspace\r\ndb0:keys=1,expires=0,avg_ttl=0\r\n", False),
+        ("master - 0 0 1 connected", "# Keyspace\r\ndb3:keys=1,expires=0,avg_ttl=0\r\n", False),
+        (f"slave {'b' * 40} 0 0 1 connected", "# Keyspace\r\n", False),
+    ],
+)
+def test_only_a_primary_without_slots_and_keys_is_empty(who: str, databases: str, empty: bool) -> None:  # noqa: FBT001
+    told = f"{'a' * 40} 10.0.0.1:6379@16379,h myself,{who}\n".encode()
+    assert is_empty_primary(told, databases.encode()) is empty
+    assert not is_empty_primary(told, errors.NoAnswer("late"))
+    assert not is_empty_primary(errors.NoAnswer("late"), databases.encode())
