@@ -69,4 +69,4 @@ def test_nobody_leaves_while_it_is_being_introduced(who: str) -> None:
     what = plan(world.spec, View({**view.outcomes, one: replace(node, peers={**node.peers, met.node_id: met})}))
     assert isinstance(what, Steps)
     assert what.actions == ()
-    assert "s3-0: wait until no introduction of it is under way any more" in what.describe()
+    assert "s3-0: wait until nobody is being introduced to it any more" in what.describe()
