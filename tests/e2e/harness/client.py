@@ -78,9 +78,13 @@ class Client:
         return self._run("connect", host, str(port))
 
     def _run(self, *arguments: str, stdin: str | None = None, timeout_s: float = 60) -> Any:
-        command = ["python", "/client/client.py", *arguments]
-        done = self._kube.execute(
-            self._namespace, self._name, command, container="client", stdin=stdin, timeout_s=timeout_s
+        done = self._kube.execute_again(
+            self._namespace,
+            self._name,
+            ["python", "/client/client.py", *arguments],
+            container="client",
+            stdin=stdin,
+            timeout_s=timeout_s,
         )
         assert done.code == 0, f"client {arguments}: {done.out}{done.err}"
         return json.loads(done.out)

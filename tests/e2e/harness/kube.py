@@ -163,6 +163,14 @@ class Kube:
         arguments = ["exec", *interactive, "-n", namespace, pod, "-c", container, "--", *command]
         return _kubectl(arguments, stdin=stdin, timeout_s=timeout_s)
 
+    def execute_again(self, namespace: str, pod: str, command: Sequence[str], **more: Any) -> Executed:
+        """As `execute`, for a command that always says something and may be run again.
+
+        Under load kubectl has been seen to end well without a word of what a command said.
+        """
+        done = self.execute(namespace, pod, command, **more)
+        return done if done.out or done.code else self.execute(namespace, pod, command, **more)
+
     def by_hand(self, namespace: str, *arguments: str) -> None:
         """Run kubectl as a person does: what it writes is then its own, which a request of this client's is not.
 

@@ -104,7 +104,7 @@ def _ask(kube: Kube, namespace: str, instance: str) -> list[Node | SilentError]:
 
     def one(pod: Object) -> Node | SilentError:
         name = pod["metadata"]["name"]
-        done = kube.execute(namespace, name, ["sh", "-c", _SHELL])
+        done = kube.execute_again(namespace, name, ["sh", "-c", _SHELL])
         parts = done.out.split("#####\n")
         if done.code or len(parts) < 6 or not re.fullmatch(r"[0-9a-f]{40}\s*", parts[0]):
             return SilentError(f"{name}: {done.code} {done.out[:300]} {done.err[:300]}")
