@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .model import UNKNOWN, Resource
-from .reading import arguments, at, directives, image, is_vague, items, text
+from .model import UNKNOWN, Finding, Resource
+from .reading import arguments, at, directives, image, is_vague, items, mapping, selects, text
 
 _TEMPLATES: Mapping[str, tuple[str, ...]] = {
     "StatefulSet": ("spec", "template"),
@@ -26,6 +26,11 @@ _PROGRAM = r"(?:\S*/)?valkey-(?:server|sentinel)"
 _IS_PROGRAM = re.compile(_PROGRAM)
 #: The server at the beginning of a command in a shell's script.
 _IN_SCRIPT = re.compile(rf"(?:^|[;&|(\n]|\b(?:exec|then|do|else)\s)\s*{_PROGRAM}(?=\s|;|$)")
+#: What the server's image also has, and jobs and waiting init containers use it for.
+_TOOL = r"(?:\S*/)?(?:valkey|redis)-(?:cli|benchmark|check-aof|check-rdb)"
+_IS_TOOL = re.compile(_TOOL)
+_HAS_TOOL = re.compile(rf"(?:^|[\s;&|(!`]){_TOOL}(?=\s|;|$)")
+_POD_NAME = "statefulset.kubernetes.io/pod-name"
 INSTANCE_LABEL = "app.kubernetes.io/instance"
 
 
@@ -88,17 +93,25 @@ def server_of(resource: Resource) -> Any:
 def runs_server(container: Any) -> bool:
     """Whether a container runs a Valkey server or a Sentinel, by its image or by its command.
 
-    What is only called after Valkey (an exporter, an operator, a tool) does not.
+    What is only called after Valkey (an exporter, an operator, a tool) does not, nor what runs a tool of its image.
     """
-    if _SERVER_IMAGE.fullmatch(image(text(at(container, "image"))).last):
-        return True
     words = command_of(container)
     before = ["", *words]
     # The value of an option is no command: `--server-image valkey-server`.
-    return any(
-        _IN_SCRIPT.search(word) if " " in word or "\n" in word else _IS_PROGRAM.fullmatch(word) and not _is_option(last)
+    by_command = any(
+        _IN_SCRIPT.search(word) if _is_script(word) else _IS_PROGRAM.fullmatch(word) and not _is_option(last)
         for last, word in zip(before, words, strict=False)
     )
+    return by_command or bool(_SERVER_IMAGE.fullmatch(image(text(at(container, "image"))).last) and not _is_tool(words))
+
+
+def _is_tool(words: Sequence[str]) -> bool:
+    scripts = (_HAS_TOOL.search(word) for word in words if _is_script(word))
+    return bool(words) and (bool(_IS_TOOL.fullmatch(words[0])) or any(scripts))
+
+
+def _is_script(word: str) -> bool:
+    return " " in word or "\n" in word
 
 
 def _is_option(word: str) -> bool:
@@ -138,14 +151,26 @@ def same_namespace(one: Resource, other: Resource) -> bool:
     return UNKNOWN in places or places[0] == places[1]
 
 
-def by_instance(workloads: Iterator[Resource]) -> list[Resource]:
-    """One workload for each instance: what is wrong with an instance as a whole is told once, not for each shard."""
-    first: dict[Any, Resource] = {}
-    for workload in workloads:
-        instance = at(pod_labels(workload), INSTANCE_LABEL)
-        key = workload.urn if not isinstance(instance, str) else (str(namespace_of(workload)), instance)
-        first.setdefault(key, workload)
-    return list(first.values())
+def once(findings: Iterable[Finding]) -> Iterator[Finding]:
+    """What is wrong with an instance as a whole is told once, not for each shard that it is wrong with."""
+    told: set[tuple[object, str]] = set()
+    for finding in findings:
+        instance = at(pod_labels(finding.resource), INSTANCE_LABEL)
+        whose = (str(namespace_of(finding.resource)), instance) if isinstance(instance, str) else finding.resource.urn
+        if (whose, finding.detail) not in told:
+            told.add((whose, finding.detail))
+            yield finding
+
+
+def takes(selector: Any, workload: Resource) -> bool | None:
+    """Whether a label selector takes Pods of a workload, or one of them; None where that isn't known yet."""
+    labels = pod_labels(workload)
+    wanted, name = at(selector, "matchLabels", _POD_NAME), text(at(workload.props, "metadata", "name"))
+    # Kubernetes itself writes this one on each Pod of a StatefulSet.
+    own = text(wanted).rpartition("-")
+    if workload.kind == "StatefulSet" and own[0] == (name or workload.name) and own[2].isdigit():
+        labels = {**mapping(labels), _POD_NAME: wanted}
+    return selects(selector, labels)
 
 
 def configuration(workload: Resource, resources: Sequence[Resource]) -> dict[str, list[str]] | None:
@@ -153,18 +178,24 @@ def configuration(workload: Resource, resources: Sequence[Resource]) -> dict[str
 
     None where not all of them are known: a ConfigMap that isn't the program's, or isn't known yet.
     """
+    lines = configuration_lines(workload, resources)
+    return None if lines is None else dict(lines)
+
+
+def configuration_lines(workload: Resource, resources: Sequence[Resource]) -> list[tuple[str, list[str]]] | None:
+    """The same line by line, for settings of which each line is one more."""
     spec = pod_spec(workload)
     if is_vague(at(spec, "volumes")) or is_vague(command_of(server_of(workload))):
         return None
-    settings: dict[str, list[str]] = {}
+    lines: list[tuple[str, list[str]]] = []
     for name in _mounted(spec, server_of(workload)):
         data = _data(name, workload, resources)
         if data is None:
             return None
         for file, content in data.items():
             if file.endswith(".conf"):
-                settings |= dict(directives(content))
-    return settings | dict(arguments(command_of(server_of(workload))))
+                lines += directives(content)
+    return [*lines, *arguments(command_of(server_of(workload)))]
 
 
 def _mounted(spec: Any, server: Any) -> Iterator[str]:
@@ -184,12 +215,12 @@ def configs_of(workload: Resource) -> set[str]:
     names: set[Any] = set()
     for volume in items(at(spec, "volumes")):
         for source in (volume, *items(at(volume, "projected", "sources"))):
-            names.add(at(source, "configMap", "name"))
+            names.add(text(at(source, "configMap", "name")))
     for container in containers(workload):
-        names |= {at(source, "configMapRef", "name") for source in items(at(container.spec, "envFrom"))}
+        names |= {text(at(source, "configMapRef", "name")) for source in items(at(container.spec, "envFrom"))}
         variables = items(at(container.spec, "env"))
-        names |= {at(variable, "valueFrom", "configMapKeyRef", "name") for variable in variables}
-    return {name for name in names if isinstance(name, str)}
+        names |= {text(at(variable, "valueFrom", "configMapKeyRef", "name")) for variable in variables}
+    return names - {""}
 
 
 def _data(name: str, workload: Resource, resources: Sequence[Resource]) -> Mapping[str, str] | None:
@@ -201,5 +232,5 @@ def _data(name: str, workload: Resource, resources: Sequence[Resource]) -> Mappi
                 # A ConfigMap without text has nothing to say (it may hold a program); an unknown one may say anything.
                 binary = at(resource.props, "binaryData")
                 missing = data is None and binary is None
-                return None if missing or is_vague(data) else {str(k): text(v) for k, v in (data or {}).items()}
+                return None if missing or is_vague(data) else {str(k): text(v) for k, v in mapping(data).items()}
     return None

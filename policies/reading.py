@@ -7,19 +7,22 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
+from math import isfinite
 from typing import Any
 
 from .model import UNKNOWN
 
 _SUFFIXES = {
     "": 1,
-    "m": Fraction(1, 1000),
+    **{name: Fraction(1, 1000**power) for power, name in enumerate("mun", start=1)},
     **{name: 1000**power for power, name in enumerate("kMGTPE", start=1)},
     **{f"{name}i": 1024**power for power, name in enumerate("KMGTPE", start=1)},
 }
-_QUANTITY = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(?:([eE][+-]?\d{1,2})|([a-zA-Z]*))")
+_QUANTITY = re.compile(r"\+?(\d+(?:\.\d*)?|\.\d+)(?:([eE][+-]?\d{1,2})|([a-zA-Z]*))")
 _MEMORY = re.compile(r"(\d+)(b|kb?|mb?|gb?)?", re.IGNORECASE)
 _MEMORY_UNITS = {"b": 1, "k": 10**3, "kb": 2**10, "m": 10**6, "mb": 2**20, "g": 10**9, "gb": 2**30}
+_VARIABLE = re.compile(r"\$\(\w+\)|\$\w+|\$\{[^{}]+\}|\{\{[^{}]+\}\}")
 DOCKER_HUB = "docker.io"
 _DOCKER_HUBS = (DOCKER_HUB, "index.docker.io", "registry-1.docker.io", "registry.hub.docker.com")
 _REFERENCE = re.compile(r"(?P<repository>[^@\s]+?)(?::(?P<tag>[\w][\w.-]{0,127}))?(?:@(?P<digest>\w+:[0-9a-f]{32,}))?")
@@ -49,6 +52,11 @@ def is_vague(value: Any) -> bool:
     return any(is_vague(part) for part in value) if _is_list(value) else value is UNKNOWN
 
 
+def mapping(value: Any) -> Mapping[str, Any]:
+    """A known mapping; an empty one for anything else."""
+    return value if isinstance(value, Mapping) else {}
+
+
 def text(value: Any) -> str:
     """Known text; "" for anything else."""
     return value if isinstance(value, str) else ""
@@ -56,7 +64,7 @@ def text(value: Any) -> str:
 
 def whole(value: Any) -> int | None:
     """A known whole number (they travel as floats); None for anything else."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value) or value != int(value):
         return None
     return int(value)
 
@@ -64,7 +72,7 @@ def whole(value: Any) -> int | None:
 def quantity(value: Any) -> Fraction | None:
     """A Kubernetes quantity; None where it isn't one, or isn't known."""
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return Fraction(value)
+        return Fraction(value) if isfinite(value) else None
     match = _QUANTITY.fullmatch(text(value).strip())
     if not match:
         return None
@@ -121,25 +129,29 @@ def selects(selector: Any, labels: Any) -> bool | None:
     """
     if is_vague(selector) or is_vague(labels):
         return None
-    stated: Mapping[str, Any] = labels if isinstance(labels, Mapping) else {}
-    wanted: Mapping[str, Any] = at(selector, "matchLabels") or {}
+    stated, wanted = mapping(labels), mapping(at(selector, "matchLabels"))
     if any(stated.get(key) != value for key, value in wanted.items()):
         return False
     return all(_holds(expression, stated) for expression in items(at(selector, "matchExpressions")))
 
 
-def _holds(expression: Mapping[str, Any], labels: Mapping[str, Any]) -> bool:
-    key, values = text(expression.get("key")), items(expression.get("values"))
+def _holds(expression: Any, labels: Mapping[str, Any]) -> bool:
+    key, values = text(at(expression, "key")), items(at(expression, "values"))
     return {
         "In": labels.get(key) in values,
         "NotIn": labels.get(key) not in values,
         "Exists": key in labels,
         "DoesNotExist": key not in labels,
-    }.get(text(expression.get("operator")), True)
+    }.get(text(at(expression, "operator")), True)
 
 
-def directives(content: str) -> Iterator[tuple[str, list[str]]]:
+@lru_cache(maxsize=256)
+def directives(content: str) -> tuple[tuple[str, list[str]], ...]:
     """The lines of a server's configuration as (name in small letters, words). No comments."""
+    return tuple(_lines(content))
+
+
+def _lines(content: str) -> Iterator[tuple[str, list[str]]]:
     for line in content.splitlines():
         if not line.strip() or line.lstrip().startswith("#"):
             continue
@@ -154,7 +166,7 @@ def directives(content: str) -> Iterator[tuple[str, list[str]]]:
 def arguments(words: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
     """The settings on a server's command line (`--maxmemory 100mb`), as `directives` gives those of a file."""
     name, values = "", list[str]()
-    for word in words:
+    for word in _apart(words):
         if word.startswith("--") and len(word) > 2:
             if name:
                 yield name, values
@@ -163,6 +175,28 @@ def arguments(words: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
             values.append(word)
     if name:
         yield name, values
+
+
+def _apart(words: Sequence[str]) -> Iterator[str]:
+    """The words one by one, where one of them is a shell's script, or several settings as the server takes them too."""
+    for word in words:
+        if "--" not in word or not re.search(r"\s", word):
+            yield word
+            continue
+        # What follows an operator of the shell belongs to another command.
+        for part in re.split(r"([;&|\n])", word.replace("\\\n", " ")):
+            if part in (";", "&", "|", "\n"):
+                yield "--" + part
+                continue
+            try:
+                yield from shlex.split(part)
+            except ValueError:
+                yield from part.split()
+
+
+def is_reference(word: str) -> bool:
+    """Whether it only names a variable of the environment, as Kubernetes, shells and templates write them."""
+    return bool(_VARIABLE.fullmatch(word.strip("\"'")))
 
 
 def _is_list(value: Any) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .checks import access, data, images, metadata, pod_security, redundancy, resources
+from .checks import access, data, images, metadata, passwords, pod_security, redundancy, resources
 from .model import Parameter, Rule
 
 
@@ -175,7 +175,7 @@ RULES: tuple[Rule, ...] = (
         "configs, ConfigMaps, command lines and environments are read by many, kept in histories, and shown in logs",
         "put it into a Secret and name that; in a stack config under `auth.passwordSecret`, or by `pulumi config set "
         "--secret`. Then change the password: it has been read",
-        check=access.plain_password,
+        check=passwords.plain_password,
         by_relation=True,
     ),
     Rule(

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from .model import UNKNOWN, Resource
-from .pods import configs_of, containers, pod_labels, pod_spec, runs_server, server_of
-from .reading import at, items, selects, text
+from .pods import configs_of, containers, pod_labels, pod_spec, runs_server, server_of, takes
+from .reading import at, items, text
 
 _NAME, _PART_OF = "app.kubernetes.io/name", "app.kubernetes.io/part-of"
 _WORDS = ("valkey",)
@@ -53,9 +53,9 @@ def _serves(resource: Resource, workload: Resource) -> bool:
     if resource.kind in _MOUNTED:
         name = at(resource.props, "metadata", "name")
         names = configs_of(workload) if resource.kind == "ConfigMap" else _claims_of(workload)
-        return (resource.name if name is None else name) in names
+        return (resource.name if name is None else text(name)) in names
     selector = selector_of(resource)
-    return selector is not None and selects(selector, pod_labels(workload)) is True
+    return selector is not None and takes(selector, workload) is True
 
 
 def selector_of(resource: Resource) -> Any:

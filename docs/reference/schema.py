@@ -59,7 +59,10 @@ def schema() -> Schema:
     instance["allOf"] = [*INSTANCE_RULES, *_only_in_newer_lines()]
     kubernetes = _model(Kubernetes, models)
     # Whatever an instance says, the defaults may say, and nothing of it must be said.
-    defaults = {**instance, "properties": {k: v for k, v in instance["properties"].items() if k != "slots"}}
+    defaults = {
+        **instance,
+        "properties": {k: v for k, v in instance["properties"].items() if k not in ("slots", "primaries")},
+    }
     defaults.pop("allOf")
     keys = {
         "kubernetes": {**_told("StackConfig.kubernetes", StackConfig.model_fields["kubernetes"]), **kubernetes},
@@ -93,7 +96,13 @@ def schema() -> Schema:
                 },
                 "required": ["valkey:instances"],
                 "if": {"not": {"required": ["valkey:defaults"]}},
-                "then": {"properties": {"valkey:instances": {"additionalProperties": {"allOf": LONE_INSTANCE_RULES}}}},
+                "then": {
+                    "properties": {
+                        "valkey:instances": {
+                            "additionalProperties": {"allOf": [*LONE_INSTANCE_RULES, _needed(Instance)]}
+                        }
+                    }
+                },
             },
             "encryptionsalt": {"type": "string", "description": "Written by Pulumi."},
             "encryptedkey": {"type": "string", "description": "Written by Pulumi."},
@@ -115,7 +124,7 @@ def _model(model: type[BaseModel], models: dict[str, type[BaseModel]]) -> Schema
     fields = model.model_fields
     # What an instance is comes before how it is made.
     order = sorted(fields, key=lambda name: name != "architecture")
-    made: Schema = {
+    return {
         "type": "object",
         "properties": {
             str(fields[name].alias): {
@@ -126,8 +135,22 @@ def _model(model: type[BaseModel], models: dict[str, type[BaseModel]]) -> Schema
         },
         "additionalProperties": False,
     }
-    required = [str(field.alias) for field in fields.values() if field.is_required()]
-    return {**made, "required": required} if required else made
+
+
+def _needed(model: type[BaseModel]) -> Schema:
+    """What a model and those that it is made of have to say: by themselves, where no defaults say it for them."""
+    fields = model.model_fields.values()
+    needed = [str(field.alias) for field in fields if field.is_required()]
+    inner = {str(field.alias): _needed(one) for field in fields for one in _models_in(field.annotation)}
+    below = {alias: rules for alias, rules in inner.items() if rules}
+    return {**({"required": needed} if needed else {}), **({"properties": below} if below else {})}
+
+
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for argument in typing.get_args(annotation):
+        yield from _models_in(argument)
 
 
 def _told(path: str, field: FieldInfo) -> Schema:

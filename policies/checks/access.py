@@ -1,28 +1,27 @@
-"""Who gets in: encryption, passwords, network."""
+"""Who gets in: encryption, the default user, network."""
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..model import UNKNOWN, Finding, Params, Resource, Surroundings
-from ..pods import by_instance, command_of, configuration, containers, pod_labels, pod_spec, same_namespace, servers
+from ..pods import command_of, configuration, containers, once, pod_spec, same_namespace, servers, takes
 from ..pods import server_of as server_container
-from ..reading import arguments, at, directives, is_vague, items, selects, text, whole
+from ..reading import arguments, at, directives, is_vague, items, text, whole
 from ..scope import selector_of
+from .passwords import server_texts
 
 BUS_PORT = 16379
-#: Settings of the server that hold a password. The last is the server's own former word for the one before it.
-_PASSWORDS = ("requirepass", "primaryauth", "masterauth", "tls-key-file-pass", "tls-client-key-file-pass")
-_SECRET_NAME = re.compile(r"pass(word|wd|phrase)?$|secret$|token$|credential", re.IGNORECASE)
-_NO_SECRET = re.compile(r"file$|path$|name$|dir$", re.IGNORECASE)
 
 
 def tls(resources: Sequence[Resource], _params: Params, _: Surroundings) -> Iterator[Finding]:
     """Servers that talk in plaintext."""
-    for workload in by_instance(servers(resources)):
+    yield from once(_plaintext(resources))
+
+
+def _plaintext(resources: Sequence[Resource]) -> Iterator[Finding]:
+    for workload in servers(resources):
         encrypted = _encrypted(workload, resources)
         if encrypted is False:
             yield Finding(workload, "its servers don't listen for TLS (tls-port is 0)")
@@ -32,47 +31,35 @@ def tls(resources: Sequence[Resource], _params: Params, _: Surroundings) -> Iter
 
 def default_user(resource: Resource, _params: Params, _: Surroundings) -> Iterator[Finding]:
     """Servers that let everybody in: no password from a Secret, or a default user that needs none."""
-    for file, content in _texts(resource):
+    for file, content in server_texts(resource):
         for name, words in directives(content):
             if name == "user" and words[:1] == ["default"] and "nopass" in words and "off" not in words:
                 yield Finding(resource, f"{file} opens the user default without a password (nopass)")
     server = server_container(resource)
     if server is not None and not _has_secret(resource):
         given = dict(arguments(command_of(server)))
-        if not {"requirepass", "aclfile", "user"} & set(given):
+        if not any(given.get(name, [""])[:1] != [""] for name in ("requirepass", "aclfile", "user")):
             yield Finding(resource, "its Pods get no Secret, so the server can have no password: user default is open")
-
-
-def plain_password(resource: Resource, _params: Params, surroundings: Surroundings) -> Iterator[Finding]:
-    """Passwords where anybody reads them. None is ever repeated."""
-    if resource.type == "pulumi:pulumi:Stack":
-        for key in _plain_keys(surroundings.config):
-            yield Finding(resource, f"the stack config holds {key} in plain text")
-    yield from (Finding(resource, f"{place} holds a password in plain text{by}") for place, by in _kept_open(resource))
-    for container in containers(resource):
-        for name, words in arguments(command_of(container.spec)):
-            if _tells_password(name, words) or (name in ("pass", "a") and words):
-                yield Finding(resource, f"{container.where} has a password on its command line (--{name})")
-        for variable in items(at(container.spec, "env")):
-            name, value = text(at(variable, "name")), text(at(variable, "value"))
-            if _sounds_secret(name) and value and value not in _secret_names(resource):
-                yield Finding(resource, f"{container.where} has a password in its environment ({name})")
 
 
 def network_policy(resources: Sequence[Resource], _params: Params, _: Surroundings) -> Iterator[Finding]:
     """Servers that every Pod of the cluster reaches on every port, and buses that strangers reach."""
     policies = [one for one in resources if one.kind == "NetworkPolicy" and one.is_kubernetes]
-    for workload in by_instance(servers(resources)):
+    yield from once(_reached(resources, policies))
+
+
+def _reached(resources: Sequence[Resource], policies: Sequence[Resource]) -> Iterator[Finding]:
+    for workload in servers(resources):
         over = [
-            (policy, selects(at(policy.props, "spec", "podSelector"), pod_labels(workload)))
+            (policy, takes(at(policy.props, "spec", "podSelector"), workload))
             for policy in policies
             if same_namespace(policy, workload) and _is_for_ingress(policy)
         ]
-        if not any(takes is not False for _policy, takes in over):
+        if not any(taking is not False for _policy, taking in over):
             yield Finding(workload, "no NetworkPolicy for ingress takes its Pods")
-        for policy in (policy for policy, takes in over if takes):
+        for policy in (policy for policy, taking in over if taking):
             for rule in items(at(policy.props, "spec", "ingress")):
-                if _takes_everybody(rule) and _takes_port(rule, BUS_PORT):
+                if _takes_everybody(rule) and _takes_port(rule, BUS_PORT, workload):
                     yield Finding(policy, f"lets everybody reach the cluster bus (port {BUS_PORT})")
 
 
@@ -85,14 +72,17 @@ def exposed_service(resources: Sequence[Resource], _params: Params, _: Surroundi
         selector = selector_of(service)
         behind = (
             workload
-            for workload in servers(resources)
-            if selector and same_namespace(service, workload) and selects(selector, pod_labels(workload))
+            for workload in resources
+            if server_container(workload) is not None
+            and selector
+            and same_namespace(service, workload)
+            and takes(selector, workload)
         )
         for workload in behind:
             lacking = [
                 word
                 for word, missing in (
-                    ("TLS", _encrypted(workload, resources) is False),
+                    ("TLS", _encrypted(workload, resources) is False or _opens_plaintext(service, workload, resources)),
                     ("a password", not _has_secret(workload)),
                 )
                 if missing
@@ -103,74 +93,6 @@ def exposed_service(resources: Sequence[Resource], _params: Params, _: Surroundi
                 break
 
 
-def _kept_open(resource: Resource) -> Iterator[tuple[str, str]]:
-    """The entries of a ConfigMap that hold a password, and by which setting."""
-    for file, content in _texts(resource):
-        for name, words in directives(content):
-            if _tells_password(name, words):
-                yield file, f" ({name})"
-    for key, value in _entries(resource):
-        # Without a dot: an entry for an environment, and no file. Which Secret it is may be told.
-        if value and "." not in key and _sounds_secret(key) and not key.lower().endswith("secret"):
-            yield key, ""
-
-
-def _texts(resource: Resource) -> Iterator[tuple[str, str]]:
-    """The files of a ConfigMap that are the server's: its configuration and its users."""
-    for file, content in _entries(resource):
-        if file.endswith((".conf", ".acl")):
-            yield file, content
-
-
-def _entries(resource: Resource) -> Iterator[tuple[str, str]]:
-    """The known entries of a ConfigMap."""
-    data = at(resource.props, "data") if resource.kind == "ConfigMap" and resource.is_kubernetes else None
-    for key, content in data.items() if isinstance(data, Mapping) else ():
-        yield str(key), text(content)
-
-
-def _secret_names(resource: Resource) -> set[str]:
-    """The names of the Secrets that the Pods mount: an agent may be told which one it is."""
-    volumes = items(at(pod_spec(resource), "volumes"))
-    return {text(at(volume, "secret", "secretName")) for volume in volumes}
-
-
-def _tells_password(name: str, words: Sequence[str]) -> bool:
-    if name in _PASSWORDS:
-        return bool(words and words[0])
-    if name == "sentinel":
-        return len(words) >= 3 and words[0].lower() in ("auth-pass", "sentinel-pass")
-    # `>` adds a password as it is; `#` adds its hash, which tells nothing.
-    return name == "user" and any(word.startswith(">") for word in words)
-
-
-def _sounds_secret(name: str) -> bool:
-    return bool(_SECRET_NAME.search(name)) and not _NO_SECRET.search(name)
-
-
-def _plain_keys(config: Mapping[str, str]) -> Iterator[str]:
-    """The paths in a stack config whose name says password and whose value is text."""
-    for key, value in sorted(config.items()):
-        try:
-            loaded: Any = json.loads(value)
-        except ValueError:
-            loaded = value
-        if isinstance(loaded, dict | list):
-            yield from _below(key, loaded)
-        elif value and _sounds_secret(key):
-            yield key
-
-
-def _below(path: str, value: Any) -> Iterator[str]:
-    entries = value.items() if isinstance(value, dict) else enumerate(value)
-    for key, part in entries:
-        here = f"{path}.{key}"
-        if isinstance(part, dict | list):
-            yield from _below(here, part)
-        elif isinstance(part, str) and part and _sounds_secret(str(key)):
-            yield here
-
-
 def _encrypted(workload: Resource, resources: Sequence[Resource]) -> bool | None:
     settings = configuration(workload, resources)
     return None if settings is None else bool(_port(settings, "tls-port", 0))
@@ -179,6 +101,25 @@ def _encrypted(workload: Resource, resources: Sequence[Resource]) -> bool | None
 def _port(settings: Mapping[str, Sequence[str]], name: str, default: int) -> int:
     stated = next(iter(settings.get(name, [])), str(default))
     return int(stated) if stated.isdigit() else default
+
+
+def _opens_plaintext(service: Resource, workload: Resource, resources: Sequence[Resource]) -> bool:
+    """Whether a Service is known to lead to the port on which its servers talk plaintext beside TLS."""
+    settings = configuration(workload, resources)
+    plain = _port(settings, "port", 6379) if settings is not None else 0
+    aims = [at(port, "targetPort") or at(port, "port") for port in items(at(service.props, "spec", "ports"))]
+    return bool(plain) and any(_number(aim, workload) == plain for aim in aims)
+
+
+def _number(port: Any, workload: Resource) -> int | None:
+    """A port by its number, or by the name that a container has for it."""
+    named = (
+        at(one, "containerPort")
+        for container in containers(workload)
+        for one in items(at(container.spec, "ports"))
+        if text(port) and at(one, "name") == port
+    )
+    return whole(next(named, port))
 
 
 def _has_secret(resource: Resource) -> bool:
@@ -211,7 +152,7 @@ def _takes_everybody(rule: Any) -> bool:
     if peers in (None, []):
         return True
     return any(
-        (at(peer, "ipBlock", "cidr") in ("0.0.0.0/0", "::/0") and not at(peer, "ipBlock", "except"))
+        text(at(peer, "ipBlock", "cidr")).endswith("/0")
         or (_takes_all(at(peer, "namespaceSelector")) and at(peer, "podSelector") in (None, {}))
         for peer in items(peers)
     )
@@ -221,7 +162,7 @@ def _takes_all(selector: Any) -> bool:
     return isinstance(selector, Mapping) and not any(selector.values())
 
 
-def _takes_port(rule: Any, port: int) -> bool:
+def _takes_port(rule: Any, port: int, workload: Resource) -> bool:
     """Whether an ingress rule is known to let a port in; a rule without ports lets all in."""
     ports = at(rule, "ports")
     if ports is UNKNOWN:
@@ -229,7 +170,9 @@ def _takes_port(rule: Any, port: int) -> bool:
     if not ports:
         return True
     for entry in items(ports):
-        low, high = whole(at(entry, "port")), whole(at(entry, "endPort"))
+        low, high = _number(at(entry, "port"), workload), whole(at(entry, "endPort"))
+        if at(entry, "protocol") in ("UDP", "SCTP"):
+            continue
         if at(entry, "port") in (None, "bus") or (low is not None and low <= port <= (high or low)):
             return True
     return False

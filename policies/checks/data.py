@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
@@ -13,6 +14,7 @@ from .resources import may_be_persistent
 
 #: Written by the component on the claims that it declares, since an object in Kubernetes has no other word for it.
 RECLAIM_ANNOTATION = "valkeyctl/reclaim-policy"
+_SERVING = ("StatefulSet", "Deployment")
 _KEEPS = ("StatefulSet", "PersistentVolumeClaim")
 #: Fields of which Kubernetes lets nobody change any, so that Pulumi replaces the object.
 _FIXED: Mapping[str, tuple[tuple[str, ...], ...]] = {
@@ -34,12 +36,14 @@ _FIXED: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("spec", "volumeName"),
     ),
 }
+#: What holds where a program says nothing.
+_UNSAID = {"spec.podManagementPolicy": "OrderedReady"}
 TOPOLOGY = "pulumi-python:dynamic/valkey:Topology"
 
 
 def retained(resource: Resource, params: Params, _: Surroundings) -> Iterator[Finding]:
     """Data that lives in memory only, and volumes that go with what used them."""
-    if resource.kind == "StatefulSet" and server_of(resource) is not None and not is_sentinel(resource):
+    if resource.kind in _SERVING and server_of(resource) is not None and not is_sentinel(resource):
         if params["required"] and not may_be_persistent(resource):
             yield Finding(resource, "its servers keep their data in memory only: there is no volume")
         policy = at(resource.props, "spec", "persistentVolumeClaimRetentionPolicy")
@@ -52,7 +56,11 @@ def retained(resource: Resource, params: Params, _: Surroundings) -> Iterator[Fi
     elif resource.kind in ("StorageClass", "PersistentVolume"):
         field = "reclaimPolicy" if resource.kind == "StorageClass" else "persistentVolumeReclaimPolicy"
         stated = at(resource.props, *(("spec", field) if resource.kind == "PersistentVolume" else (field,)))
-        if stated == "Delete":
+        # A class that says nothing deletes.
+        by_default = (
+            resource.kind == "StorageClass" and stated is None and bool(text(at(resource.props, "provisioner")))
+        )
+        if stated == "Delete" or by_default:
             yield Finding(resource, f"lets volumes go with their claims ({field}: Delete)")
 
 
@@ -120,8 +128,8 @@ def _layout(layout: Any) -> dict[str, frozenset[int]]:
 
 def _slots(ranges: str) -> Iterator[int]:
     for part in filter(None, ranges.replace(" ", "").split(",")):
-        first, _, last = part.partition("-")
-        yield from range(int(first), int(last or first) + 1)
+        if match := re.fullmatch(r"([0-9]{1,5})(?:-([0-9]{1,5}))?", part):
+            yield from range(int(match[1]), int(match[2] or match[1]) + 1)
 
 
 def _allowed(resource: Resource, params: Params) -> bool:
@@ -135,9 +143,13 @@ def _replacing(old: Resource, new: Resource) -> Iterator[str]:
         was, is_ = at(old.props, *path), at(new.props, *path)
         if any(field == ignored or field.startswith(f"{ignored}.") for ignored in new.ignore_changes):
             continue
-        if was is None or is_ is None or is_vague(was) or is_vague(is_):
+        if is_vague(was) or is_vague(is_) or any(at(one.props, path[0]) is None for one in (old, new)):
             continue
-        if not _alike(was, is_):
+        was, is_ = was or _UNSAID.get(field), is_ or _UNSAID.get(field)
+        # Kubernetes adds nothing to a selector, and no template where there is none.
+        more = field == "spec.selector" and was != is_
+        more = more or (field == "spec.volumeClaimTemplates" and bool(was) != bool(is_))
+        if more or (was is not None and is_ is not None and not _alike(was, is_)):
             yield field
 
 

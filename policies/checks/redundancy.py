@@ -6,7 +6,18 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ..model import UNKNOWN, Finding, Params, Resource, Surroundings
-from ..pods import by_instance, configuration, is_sentinel, pod_labels, pod_spec, same_namespace, server_of, servers
+from ..pods import (
+    configuration_lines,
+    is_sentinel,
+    namespace_of,
+    once,
+    pod_labels,
+    pod_spec,
+    same_namespace,
+    server_of,
+    servers,
+    takes,
+)
 from ..reading import at, is_vague, items, selects, text, whole
 
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
@@ -35,8 +46,8 @@ def sentinels(resources: Sequence[Resource], _params: Params, _: Surroundings) -
             continue
         if count < 3 or count % 2 == 0:
             yield Finding(workload, f"there are {count} Sentinels; an odd number, at least 3, can outvote a lost one")
-        settings = configuration(workload, resources) or {}
-        for quorum in _quorums(settings.get("sentinel", [])):
+        lines = configuration_lines(workload, resources) or []
+        for quorum in (one for name, words in lines if name == "sentinel" for one in _quorums(words)):
             if not count // 2 < quorum <= count:
                 most = f"a majority of {count} is {count // 2 + 1}"
                 yield Finding(workload, f"the quorum is {quorum}, and {most}")
@@ -56,20 +67,50 @@ def zone_spread(resource: Resource, params: Params, _: Surroundings) -> Iterator
 
 def disruption_budget(resources: Sequence[Resource], params: Params, _: Surroundings) -> Iterator[Finding]:
     """Workloads that a drain may take down whole."""
+    yield from once(_budgets(resources, params["maxUnavailable"]))
+
+
+def _budgets(resources: Sequence[Resource], most: int) -> Iterator[Finding]:
     budgets = [one for one in resources if one.kind == "PodDisruptionBudget" and one.is_kubernetes]
-    for workload in by_instance(one for one in resources if server_of(one) is not None and _has_copies(one)):
-        taken = [
-            (one, selects(at(one.props, "spec", "selector"), pod_labels(workload)))
-            for one in budgets
-            if same_namespace(one, workload)
-        ]
-        if not any(takes is not False for _one, takes in taken):
+    workloads = [one for one in resources if server_of(one) is not None and _has_copies(one)]
+    taken: dict[str, list[Resource]] = {}
+    for workload in workloads:
+        known = [(one, _takes(one, workload)) for one in budgets if same_namespace(one, workload)]
+        if not any(taking is not False for _one, taking in known):
             yield Finding(workload, "no PodDisruptionBudget takes its Pods")
-        for budget in (one for one, takes in taken if takes):
-            most = at(budget.props, "spec", "maxUnavailable")
-            count = whole(most)
-            if text(most) == "100%" or (count is not None and count > params["maxUnavailable"]):
-                yield Finding(budget, f"lets {most} Pods go at once, and at most {params['maxUnavailable']} may")
+        for budget in (one for one, taking in known if taking):
+            taken.setdefault(budget.urn, []).append(workload)
+    for budget in budgets:
+        pods = [members(workload) or 0 for workload in taken.get(budget.urn, [])]
+        count = _may_go(at(budget.props, "spec"), sum(pods)) if pods else None
+        if count is not None and count > most:
+            yield Finding(budget, f"lets {count} of {sum(pods)} Pods go at once, and at most {most} may")
+
+
+def _takes(budget: Resource, workload: Resource) -> bool | None:
+    """Whether a budget takes the workload's Pods. Without a selector it takes none, and an empty one takes all."""
+    spec = at(budget.props, "spec")
+    if spec is None or spec is UNKNOWN:
+        return None
+    selector = at(spec, "selector")
+    return False if selector is None else takes(selector, workload)
+
+
+def _may_go(spec: Any, pods: int) -> int | None:
+    """How many of the Pods a budget lets go at once; None where that isn't known. One that says nothing lets all go."""
+    most, least = at(spec, "maxUnavailable"), at(spec, "minAvailable")
+    if most is not None:
+        return _share(most, pods)
+    stay = 0 if least is None else _share(least, pods)
+    return None if stay is None else max(0, pods - stay)
+
+
+def _share(stated: Any, pods: int) -> int | None:
+    """A number of Pods, or a percentage of them, which Kubernetes rounds up."""
+    per_cent = text(stated).removesuffix("%")
+    if text(stated).endswith("%") and per_cent.isdecimal():
+        return -(-pods * int(per_cent) // 100)
+    return whole(stated)
 
 
 def members(resource: Resource) -> int | None:
@@ -97,7 +138,20 @@ def _kept_apart(resource: Resource, key: str, *, strict: bool) -> bool:
     ]
     firm = [one for one in items(spread) if at(one, "whenUnsatisfiable") != "ScheduleAnyway"]
     terms: list[Any] = [*required, *firm] if strict else [*required, *preferred, *items(spread)]
-    return any(at(term, "topologyKey") == key for term in terms)
+    return any(at(term, "topologyKey") == key and _is_of_own(term, resource) for term in terms)
+
+
+def _is_of_own(term: Any, resource: Resource) -> bool:
+    """Whether a term or constraint is, or may be, about the workload's own Pods. One without a selector is about none.
+
+    A constraint binds only where its skew is less than all of the Pods.
+    """
+    selector, namespaces, skew = at(term, "labelSelector"), at(term, "namespaces"), whole(at(term, "maxSkew"))
+    own = namespace_of(resource)
+    elsewhere = bool(namespaces) and not is_vague(namespaces) and own is not UNKNOWN and own not in items(namespaces)
+    if selector is None or (elsewhere and at(term, "namespaceSelector") is None):
+        return False
+    return selects(selector, pod_labels(resource)) is not False and (skew or 1) < (members(resource) or 2)
 
 
 def _strictly(params: Params) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ..model import UNKNOWN, Finding, Params, Resource, Surroundings
-from ..pods import by_instance, configuration, containers, pod_spec, server_of, servers
-from ..reading import at, is_vague, items, memory_bytes, quantity, text, whole
+from ..pods import configuration, containers, once, pod_spec, server_of, servers
+from ..reading import at, is_reference, is_vague, items, memory_bytes, quantity, text, whole
 
 _DEFAULT_GRACE_S = 30
 
@@ -17,7 +17,8 @@ def declared(resource: Resource, params: Params, _: Surroundings) -> Iterator[Fi
         lacking = [
             name.replace("requests.", "request for ").replace("limits.", "limit of ")
             for name in params["required"]
-            if at(container.spec, "resources", *name.split(".")) in (None, "")
+            # A limit of zero is none to the kubelet.
+            if (stated := at(container.spec, "resources", *name.split("."))) in (None, "") or quantity(stated) == 0
         ]
         if lacking:
             yield Finding(resource, f"{container.where} has no {' and no '.join(lacking)}")
@@ -25,15 +26,23 @@ def declared(resource: Resource, params: Params, _: Surroundings) -> Iterator[Fi
 
 def maxmemory(resources: Sequence[Resource], params: Params, _: Surroundings) -> Iterator[Finding]:
     """Servers whose dataset may take what the container may not."""
-    for workload in by_instance(servers(resources)):
+    yield from once(_maxmemory(resources, params))
+
+
+def _maxmemory(resources: Sequence[Resource], params: Params) -> Iterator[Finding]:
+    for workload in servers(resources):
         limit = quantity(at(server_of(workload), "resources", "limits", "memory"))
         settings = configuration(workload, resources)
         if limit is None or settings is None:
             continue
         stated = " ".join(settings.get("maxmemory", ["0"]))
+        if "include" in settings and "maxmemory" not in settings:
+            continue
         value, most = memory_bytes(stated), int(limit * params["maxPercent"] / 100)
         if value == 0:
             yield Finding(workload, "its servers have no maxmemory, and a memory limit")
+        elif value is None and not is_reference(stated):
+            yield Finding(workload, f"maxmemory is {stated}, which no server takes as an amount of bytes")
         elif value is not None and value > most:
             allowed = f"{params['maxPercent']} % of the memory limit of {int(limit)} bytes is {most}"
             yield Finding(workload, f"maxmemory is {value} bytes, and {allowed}")

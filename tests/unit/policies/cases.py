@@ -56,6 +56,26 @@ def _pods(**changes: Any) -> Resource:
     return statefulset(spec=pod_spec(**changes))
 
 
+def _shard(number: str, **changes: Any) -> Resource:
+    """One of several StatefulSets of an instance."""
+    labels = {**LABELS, "shard": number}
+    template = {"metadata": {"labels": labels}, "spec": pod_spec(container(**changes))}
+    return statefulset(f"cache-s{number}", template=template)
+
+
+def _required(**changes: Any) -> dict[str, Any]:
+    term = {"topologyKey": "kubernetes.io/hostname", **changes}
+    return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+
+
+def _zones(labels: Mapping[str, str], **changes: Any) -> dict[str, Any]:
+    return {"topologyKey": "topology.kubernetes.io/zone", "labelSelector": {"matchLabels": labels}, **changes}
+
+
+def _probing(*command: str) -> Resource:
+    return with_server(livenessProbe={"exec": {"command": list(command)}})
+
+
 NO_SECRET = [{"name": "config", "configMap": {"name": "cache-config"}}]
 THIRDS = {"s0": "0-5460", "s1": "5461-10921", "s2": "10922-16383"}
 HALVES = {"s0": "0-8191", "s1": "8192-16383"}
@@ -113,6 +133,9 @@ BAD: dict[str, dict[str, Case]] = {
         ),
         "no limit": _one(with_server(resources={"requests": MEMORY["requests"]}), "has no limit of memory"),
         "a native sidecar": _one(_sidecar(resources={}), "container agent has no request for cpu"),
+        "a limit of zero, which is none": _one(
+            with_server(resources={"requests": MEMORY["requests"], "limits": {"memory": "0"}}), "has no limit of memory"
+        ),
         "a limit of CPU where it is asked for": _one(statefulset(), "has no limit of cpu", required=["limits.cpu"]),
     },
     "maxmemory-below-limit": {
@@ -135,6 +158,14 @@ BAD: dict[str, dict[str, Case]] = {
             ["maxmemory is 2147483648 bytes"],
         ),
         "zero": Case([statefulset(), config_map("maxmemory 0\n")], ["no maxmemory"]),
+        "no amount": Case([statefulset(), config_map("maxmemory 90%\n")], ["maxmemory is 90%, which no server takes"]),
+        "of a later shard": Case(
+            [_shard("0"), _shard("1", args=["--maxmemory", "2gb"]), config_map()], ["maxmemory is 2147483648 bytes"]
+        ),
+        "in a script": Case(
+            [with_server(command=["sh", "-c", "exec valkey-server /x.conf --maxmemory 2gb; true"]), config_map()],
+            ["maxmemory is 2147483648 bytes"],
+        ),
         "on the command line": Case(
             [statefulset(spec=pod_spec(container(command=["valkey-server", "--maxmemory", "2gb"]), volumes=[]))],
             ["maxmemory is 2147483648 bytes"],
@@ -157,6 +188,10 @@ BAD: dict[str, dict[str, Case]] = {
         "two": Case(sentinels(2.0), ["there are 2 Sentinels"]),
         "an even number": Case(sentinels(4.0, "sentinel monitor cache h 6379 3"), ["there are 4 Sentinels"]),
         "quorum of a minority": Case(sentinels(5.0), ["the quorum is 2, and a majority of 5 is 3"]),
+        "quorum before other lines": Case(
+            sentinels(3.0, "sentinel monitor c h 6379 1\nsentinel down-after-milliseconds c 5000"),
+            ["the quorum is 1"],
+        ),
         "quorum that is never met": Case(sentinels(3.0, "sentinel monitor c h 6379 4"), ["the quorum is 4"]),
     },
     "anti-affinity": {
@@ -166,6 +201,11 @@ BAD: dict[str, dict[str, Case]] = {
                 affinity={"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "x"}]}}
             ),
             "nothing keeps",
+        ),
+        "for other Pods": _one(_pods(affinity=_required(labelSelector={"matchLabels": {"app": "x"}})), "nothing keeps"),
+        "for no Pods": _one(_pods(affinity=_required()), "nothing keeps"),
+        "for Pods of another namespace": _one(
+            _pods(affinity=_required(labelSelector={}, namespaces=["other"])), "nothing keeps"
         ),
         "only preferred where it is required": _one(
             _pods(
@@ -183,6 +223,10 @@ BAD: dict[str, dict[str, Case]] = {
     },
     "zone-spread": {
         "none": _one(_pods(topologySpreadConstraints=[]), "nothing spreads its Pods over zones"),
+        "of other Pods": _one(_pods(topologySpreadConstraints=[_zones({"app": "x"})]), "nothing spreads its Pods"),
+        "that all Pods of a zone meet": _one(
+            _pods(topologySpreadConstraints=[_zones(LABELS, maxSkew=3.0)]), "nothing spreads its Pods"
+        ),
         "only tried where it is required": _one(
             _pods(
                 topologySpreadConstraints=[
@@ -202,8 +246,20 @@ BAD: dict[str, dict[str, Case]] = {
             [statefulset(), budget(selector={"matchExpressions": [{"key": "app", "operator": "Exists"}]})],
             ["no PodDisruptionBudget takes"],
         ),
-        "too many at once": Case([statefulset(), budget(maxUnavailable=2.0)], ["lets 2.0 Pods go at once"]),
-        "all at once": Case([statefulset(), budget(maxUnavailable="100%")], ["lets 100% Pods go"]),
+        "too many at once": Case([statefulset(), budget(maxUnavailable=2.0)], ["lets 2 of 3 Pods go at once"]),
+        "all at once": Case([statefulset(), budget(maxUnavailable="100%")], ["lets 3 of 3 Pods go"]),
+        "half of them": Case([statefulset(), budget(maxUnavailable="50%")], ["lets 2 of 3 Pods go"]),
+        "nothing must stay": Case(
+            [statefulset(), budget(maxUnavailable=None, minAvailable="0%")], ["lets 3 of 3 Pods go"]
+        ),
+        "too few must stay": Case(
+            [statefulset(), budget(maxUnavailable=None, minAvailable=1.0)], ["lets 2 of 3 Pods go"]
+        ),
+        "it says nothing": Case([statefulset(), budget(maxUnavailable=None)], ["lets 3 of 3 Pods go"]),
+        "without a selector": Case([statefulset(), budget(selector=None)], ["no PodDisruptionBudget takes"]),
+        "of one shard of two": Case(
+            [_shard("0"), _shard("1"), budget(selector={"matchLabels": {"shard": "0"}})], ["no PodDisruptionBudget"]
+        ),
     },
     "tls": {
         "plaintext": Case([statefulset(), config_map("port 6379\n")], ["don't listen for TLS"]),
@@ -230,6 +286,26 @@ BAD: dict[str, dict[str, Case]] = {
         "in the environment": _one(
             with_server(env=[{"name": "VALKEY_PASSWORD", "value": "hunter2"}]), "in its environment (VALKEY_PASSWORD)"
         ),
+        "in a script": _one(
+            with_server(command=["sh", "-c", "exec valkey-server --requirepass hunter2"]), "line (--requirepass)"
+        ),
+        "of a probe": _one(_probing("valkey-cli", "-a", "hunter2", "ping"), "on its command line (-a)"),
+        "of a probe's script": _one(_probing("sh", "-c", "valkey-cli --pass hunter2 ping"), "command line (--pass)"),
+        "for the client": _one(
+            with_server(env=[{"name": "REDISCLI_AUTH", "value": "hunter2"}]), "in its environment (REDISCLI_AUTH)"
+        ),
+        "in a URL": _one(
+            with_server(env=[{"name": "VALKEY_URL", "value": "redis://:hunter2@cache:6379"}]), "(VALKEY_URL)"
+        ),
+        "among the image's flags": _one(
+            with_server(env=[{"name": "VALKEY_EXTRA_FLAGS", "value": "--requirepass hunter2"}]), "(VALKEY_EXTRA_FLAGS)"
+        ),
+        "a kubeconfig": Case(
+            [STACK],
+            ["holds valkey:kubernetes.kubeconfig in plain text"],
+            config={"valkey:kubernetes": json.dumps({"kubeconfig": "users:\n- user:\n    token: hunter2\n"})},
+        ),
+        "a number": Case([STACK], ["holds app:db.password"], config={"app:db": json.dumps({"password": 123456})}),
         "in the stack config": Case(
             [STACK],
             ["the stack config holds app:adminPassword in plain text", "holds app:db.users.0.password in plain text"],
@@ -265,6 +341,25 @@ BAD: dict[str, dict[str, Case]] = {
             with_server(securityContext=_without("readOnlyRootFilesystem")), "may write to its root"
         ),
         "a port of the node": _one(with_server(ports=[{"containerPort": 6379.0, "hostPort": 6379.0}]), "(hostPort)"),
+        "a process of the node": _one(
+            with_server(securityContext={**security(), "windowsOptions": {"hostProcess": True}}), "process of its node"
+        ),
+        "an unsafe sysctl": _one(
+            _pods(
+                securityContext={
+                    **pod_spec()["securityContext"],
+                    "sysctls": [{"name": "kernel.msgmax"}, {"name": "net.ipv4.tcp_syncookies"}],
+                }
+            ),
+            "sysctl that isn't safe (kernel.msgmax)",
+        ),
+        "no AppArmor": _one(
+            with_server(securityContext={**security(), "appArmorProfile": {"type": "Unconfined"}}), "AppArmor off"
+        ),
+        "another SELinux type": _one(
+            with_server(securityContext={**security(), "seLinuxOptions": {"type": "spc_t"}}), "SELinux context"
+        ),
+        "all of /proc": _one(with_server(securityContext={**security(), "procMount": "Unmasked"}), "(procMount)"),
         "a native sidecar": _one(
             _sidecar(securityContext={**security(), "privileged": True}), "container agent is privileged"
         ),
@@ -283,6 +378,20 @@ BAD: dict[str, dict[str, Case]] = {
             [statefulset(), network_policy({"ports": [{"port": 16379.0}]})], ["lets everybody reach the cluster bus"]
         ),
         "everything for everybody": Case([statefulset(), network_policy({})], ["lets everybody reach the cluster bus"]),
+        "the world but some": Case(
+            [
+                statefulset(),
+                network_policy({"from": [{"ipBlock": {"cidr": "0.0.0.0/0", "except": ["10.0.0.0/8"]}}]}),
+            ],
+            ["the cluster bus"],
+        ),
+        "by the port's own name": Case(
+            [
+                with_server(ports=[{"name": "gossip", "containerPort": 16379.0}]),
+                network_policy({"ports": [{"port": "gossip"}]}),
+            ],
+            ["the cluster bus"],
+        ),
         "a range for everybody": Case(
             [statefulset(), network_policy({"ports": [{"port": 6379.0, "endPort": 20000.0}]})], ["the cluster bus"]
         ),
@@ -295,6 +404,23 @@ BAD: dict[str, dict[str, Case]] = {
             [_pods(volumes=NO_SECRET), config_map("port 6379\n"), service("NodePort")],
             ["is a NodePort without TLS and without a password"],
         ),
+        "one Pod of it": Case(
+            [
+                statefulset(),
+                config_map("port 6379\n"),
+                service("LoadBalancer", selector={"statefulset.kubernetes.io/pod-name": "cache-0"}),
+            ],
+            ["is a LoadBalancer without TLS"],
+        ),
+        "the plaintext port beside TLS": Case(
+            [
+                statefulset(),
+                config_map("tls-port 6380\nport 6379\n"),
+                service("LoadBalancer", ports=[{"port": 1.0, "targetPort": 6379.0}]),
+            ],
+            ["is a LoadBalancer without TLS"],
+        ),
+        "Sentinels": Case([*sentinels(3.0), service("NodePort")], ["is a NodePort without TLS"]),
         "external addresses": Case(
             [statefulset(), config_map("port 6379\n"), service(externalIPs=["203.0.113.7"])],
             ["is a ClusterIP without TLS"],
@@ -302,6 +428,12 @@ BAD: dict[str, dict[str, Case]] = {
     },
     "persistence-retained": {
         "in memory": _one(statefulset(volumeClaimTemplates=None), "in memory only: there is no volume"),
+        "a Deployment in memory": _one(
+            resource("Deployment", "cache", {"spec": {"template": {"spec": pod_spec()}}}), "in memory only"
+        ),
+        "a class that says nothing": _one(
+            resource("StorageClass", "fast", {"provisioner": "csi.example"}), "(reclaimPolicy: Delete)"
+        ),
         "claims that go": _one(
             statefulset(persistentVolumeClaimRetentionPolicy={"whenDeleted": "Delete", "whenScaled": "Retain"}),
             "deletes its volume claims (persistentVolumeClaimRetentionPolicy.whenDeleted)",
@@ -338,6 +470,15 @@ BAD: dict[str, dict[str, Case]] = {
             [statefulset(serviceName="other")],
             ["would be replaced, all its Pods or its data at once (spec.serviceName"],
             before=[statefulset()],
+        ),
+        "a label more to select by": Case(
+            [statefulset(selector={"matchLabels": {**LABELS, "x": "y"}})], ["spec.selector"], before=[statefulset()]
+        ),
+        "without its templates": Case(
+            [statefulset(volumeClaimTemplates=None)], ["(spec.volumeClaimTemplates changed)"], before=[statefulset()]
+        ),
+        "all Pods at once": Case(
+            [statefulset(podManagementPolicy="Parallel")], ["spec.podManagementPolicy"], before=[statefulset()]
         ),
         "a claim replaced": Case(
             [claim(storageClassName="slow")], ["(spec.storageClassName changed)"], before=[claim()]
@@ -398,6 +539,8 @@ GOOD: dict[str, dict[str, Case]] = {
         "below": Case([statefulset(), config_map("maxmemory 900mb\n")]),
         "no limit to be below": Case([with_server(resources={}), config_map("maxmemory 0\n")]),
         "a ConfigMap of somebody else's program": Case([statefulset()]),
+        "a file that includes another": Case([statefulset(), config_map("include /etc/own.conf\n")]),
+        "by a variable": Case([with_server(args=["--maxmemory", "$(MAXMEMORY)"]), config_map()]),
     },
     "grace-period": {
         "in memory": _one(statefulset(spec=pod_spec(terminationGracePeriodSeconds=30.0), volumeClaimTemplates=[]))
@@ -415,7 +558,10 @@ GOOD: dict[str, dict[str, Case]] = {
     "anti-affinity": {
         "a single Pod has no copies": _one(statefulset(replicas=1.0, spec=pod_spec(affinity=None))),
         "by a spread constraint": _one(
-            _pods(affinity=None, topologySpreadConstraints=[{"topologyKey": "kubernetes.io/hostname"}]),
+            _pods(
+                affinity=None,
+                topologySpreadConstraints=[{"topologyKey": "kubernetes.io/hostname", "labelSelector": {}}],
+            ),
             strength="required",
         ),
     },
@@ -457,6 +603,16 @@ GOOD: dict[str, dict[str, Case]] = {
     "no-plain-password": {
         "empty": _one(config_map('requirepass ""\nuser app on #0123 ~* +@all\n')),
         "by a Secret": _one(with_server(env=[{"name": "PASSWORD", "valueFrom": {"secretKeyRef": {"name": "s"}}}])),
+        "the name of a variable": _one(
+            with_server(
+                command=["valkey-server", "--requirepass", "$(P)"],
+                env=[{"name": "PASSWORD", "value": "$(P)"}, {"name": "URL", "value": "redis://:$(P)@cache"}],
+                livenessProbe={"exec": {"command": ["sh", "-c", 'valkey-cli -a "$P" ping; ls -a x']}},
+            )
+        ),
+        "a template's": _one(config_map("requirepass ${PASSWORD}\nuser app on >${PASSWORD}\n")),
+        "words that end alike": Case([STACK], config={"app:bypass": "x", "app:compass": "north"}),
+        "a kubeconfig's path": Case([STACK], config={"valkey:kubernetes": json.dumps({"kubeconfig": "~/.kube/x"})}),
         "the name of a Secret": Case(
             [STACK], config={"app:x": json.dumps({"passwordSecret": {"name": "s"}, "secretName": "s"})}
         ),
@@ -489,6 +645,13 @@ GOOD: dict[str, dict[str, Case]] = {
     },
     "exposed-service": {
         "with both": Case([statefulset(), config_map(), service("LoadBalancer")]),
+        "only TLS of both": Case(
+            [
+                statefulset(),
+                config_map("tls-port 6380\nport 6379\n"),
+                service("LoadBalancer", ports=[{"port": 6379.0, "targetPort": 6380.0}]),
+            ]
+        ),
         "inside": Case([_pods(volumes=NO_SECRET), config_map("port 6379\n"), service()]),
         "of other Pods": Case([statefulset(), config_map("port 1\n"), service("NodePort", selector={"app": "web"})]),
     },
@@ -507,6 +670,7 @@ GOOD: dict[str, dict[str, Case]] = {
     "protected": {"a Service needs no protection": _one(service())},
     "data-kept": {
         "changed in place": Case([statefulset(replicas=5.0)], before=[statefulset()]),
+        "the default said": Case([statefulset(podManagementPolicy="OrderedReady")], before=[statefulset()]),
         "paused": Case([statefulset(replicas=0.0)], before=[statefulset()]),
         "back from a pause": Case([statefulset()], before=[statefulset(replicas=0.0)]),
         "allowed": Case([STACK], params={"allowed": ["cach*"]}, before=[statefulset()]),

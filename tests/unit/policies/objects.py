@@ -185,11 +185,16 @@ def _renamed(value: Any) -> Any:
 
 def vague(of: Resource, path: tuple[str | int, ...]) -> Resource:
     """The resource with what stands at `path` not known."""
+    return spoilt(of, path, UNKNOWN)
+
+
+def spoilt(of: Resource, path: tuple[str | int, ...], value: Any) -> Resource:
+    """The resource with another value at `path`."""
     props = copy.deepcopy(dict(of.props))
     place: Any = props
     for part in path[:-1]:
         place = place[part]
-    place[path[-1]] = UNKNOWN
+    place[path[-1]] = value
     return Resource(of.urn, of.type, of.name, props, of.protect, of.ignore_changes, of.retained)
 
 

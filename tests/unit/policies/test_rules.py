@@ -230,6 +230,10 @@ SERVERS = {
     "by its command": {"image": "acme/cache:1", "command": ["/usr/bin/valkey-server", "/x.conf"]},
     "behind an init": {"image": "acme/cache:1", "command": ["tini", "--"], "args": ["valkey-sentinel", "/x.conf"]},
     "in a script": {"image": "acme/cache:1", "command": ["sh", "-c", "cp /a /b && exec valkey-server /b --port 1"]},
+    "behind a wait for another": {
+        "image": "valkey/valkey:9",
+        "command": ["sh", "-c", "until valkey-cli -h x ping; do :; done; exec valkey-server /b"],
+    },
     "in a longer script": {"image": "acme/cache:1", "command": ["sh", "-c", "set -e\nvalkey-server /b\n"]},
 }
 NO_SERVERS = {
@@ -237,6 +241,8 @@ NO_SERVERS = {
     "an operator": {"image": "example/valkey-operator:1", "args": ["--server", "valkey-server"]},
     "a tool": {"image": "valkey-admin"},
     "another's server": {"image": "redis:8"},
+    "a backup by the server's image": {"image": "valkey/valkey:9", "command": ["valkey-cli", "--rdb", "/x"]},
+    "a wait by it": {"image": "valkey/valkey:9", "command": ["sh", "-c", "until valkey-cli ping; do sleep 1; done"]},
     "a client": {
         "image": "alpine",
         "command": ["sh", "-c", "apk add valkey-server; until pgrep valkey-server; do :; done"],
@@ -259,6 +265,16 @@ def test_what_is_only_called_after_it_is_not(which: str) -> None:
     workload = _unlabelled_running(NO_SERVERS[which])
     for rule in BY_NAME:
         assert found(rule, Case([workload])) == [], rule
+
+
+def test_no_shape_of_an_object_breaks_a_rule() -> None:
+    odds = itertools.cycle([None, [], {}, "x", 1.5, True, float("inf"), float("nan"), [None], [[]], {"a": [1]}])
+    everything = [*objects.everything(), objects.topology({"s0": "0-16383"})]
+    for number, one in [*enumerate(everything)] * 3:
+        for path in objects.paths(one.props):
+            spoilt = [*everything[:number], objects.spoilt(one, path, next(odds)), *everything[number + 1 :]]
+            for rule in BY_NAME:
+                found(rule, Case(spoilt, params={"maxSlots": 0}, before=everything))
 
 
 def test_a_component_of_ours_is_ours_whatever_its_labels() -> None:

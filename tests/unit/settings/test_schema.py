@@ -44,6 +44,10 @@ BEYOND_A_SCHEMA = {
 }
 
 
+#: Keys inside an instance that have no default: required there, unless `valkey:defaults` may say them.
+NEEDED = ("size", "name", "afterSeconds")
+
+
 def generator() -> ModuleType:
     spec = importlib.util.spec_from_file_location("schema", REFERENCE / "schema.py")
     assert spec is not None
@@ -65,7 +69,7 @@ def keys(schema: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any], boo
     """Every key that the schema knows: its path, what is said of it, whether it is required."""
     if isinstance(schema, dict):
         for name, value in (schema.get("properties") or {}).items():
-            yield f"{path}.{name}", value, name in (schema.get("required") or [])
+            yield f"{path}.{name}", value, name in NEEDED or name in (schema.get("required") or [])
         for name, value in schema.items():
             yield from keys(value, f"{path}/{name}")
     elif isinstance(schema, list):
@@ -183,10 +187,17 @@ def test_keys_beside_the_instances() -> None:
 
     assert valid_config(**{"valkey:defaults": {"replicas": 2, "config": {"hz": 20}}, "aws:region": "eu-central-1"})
     # What an instance lacks, the defaults may say.
+    parts = {
+        "valkey:defaults": {"persistence": {"storageClassName": "fast"}, "auth": {"passwordSecret": {"key": "word"}}},
+        "valkey:instances": {"a": {"persistence": {"size": "1Gi"}, "auth": {"passwordSecret": {"name": "mine"}}}},
+    }
+    assert valid_config(**parts)
+    assert parse({key: json.dumps(value) for key, value in parts.items()})[0] == []
     few = {"valkey:defaults": {"allowFewShards": True}, "valkey:instances": {"a": {"shards": 1}}}
     assert valid_config(**few)
     assert not valid_config(**{"valkey:instances": few["valkey:instances"]})
     assert not valid_config(**{"valkey:defaults": {"slots": {"0": "0-16383"}}})
+    assert not valid_config(**{"valkey:defaults": {"primaries": {"0": 1}}})
     assert not valid_config(**{"valkey:defaults": {"replicsa": 2}})
     assert not valid_config(**{"valkey:instance": {}})
     assert not valid_config(**{"kubernetes:context": "dev"})
