@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import uuid
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from typing import Any
 
 from tests.e2e.harness.environment import environment
 
-_STOP = "/tmp/stop-{first}"  # noqa: S108 - in the client's own Pod
+_STOP = "/tmp/stop-{writer}"  # noqa: S108 - in the client's own Pod
 END_S = 60
 
 
@@ -36,11 +37,11 @@ def writing(
 ) -> Generator[Record]:
     """Writes one key every `every_ms` for as long as the block runs; the record is complete after it.
 
-    `wait`: replicas that must confirm a write before it counts. `first` is the first key's number, which also tells
-    several writers of one Pod apart. `end_s`: how long it may take to notice that it is to end, which is long where no
+    `wait`: replicas that must confirm a write before it counts. `first` is the first key's number, by which the keys of
+    several writers are told apart. `end_s`: how long it may take to notice that it is to end, which is long where no
     server is left: its library tries all that it knew, several times.
     """
-    stop = _STOP.format(first=first)
+    stop = _STOP.format(writer=uuid.uuid4().hex)
     command = ["python", "/client/client.py", "record", host, str(first), str(every_ms), stop, str(wait)]
     process = subprocess.Popen(
         ["kubectl", "exec", "-n", namespace, pod, "-c", "client", "--", *command],
