@@ -150,6 +150,23 @@ def _changes_of_shape(olds: Props, inputs: Props) -> Iterator[tuple[str, str]]:
         yield "version", f"the version changes from {olds['version']} to {inputs['version']}"
 
 
+def refuse_move(olds: Props, news: Props) -> None:
+    """Refuses another namespace for an instance that is there: nothing moves, an empty one would take its place.
+
+    Errors: ChangeRefused.
+    """
+    before, after = olds.get("namespace"), news.get("namespace")
+    if not before or not after or is_unknown([before, after]) or before == after:
+        return
+    raise ChangeRefused(
+        f"the instance is in the namespace {before}, and {after} is declared: it would be deleted there with its data, "
+        "and an empty one made here",
+        where="kubernetes.namespace",
+        remedy="Put it back as it was. To have it elsewhere, make a new stack with the other namespace and copy the "
+        "data; or `pulumi destroy` this one first, if nothing of it is wanted.",
+    )
+
+
 def refuse_storage_change(olds: Props, news: Props) -> None:
     """Refuses what a StatefulSet and its claims can't follow: storage that comes, goes, shrinks or changes its class.
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pulumi
 from pulumi import dynamic
 
-from valkeyctl.lifecycle.changes import owners, refuse_storage_change
+from valkeyctl.lifecycle.changes import owners, refuse_move, refuse_storage_change
 from valkeyctl.lifecycle.connection import Connection, options
 from valkeyctl.lifecycle.engine import engine
 from valkeyctl.lifecycle.props import CONNECTION_KEYS, changed, is_unknown, place_of
@@ -41,10 +41,11 @@ class PrepareProvider(Provider):
     """Pickled by reference into Pulumi's state: the path of this class may never change."""
 
     def check_it(self, olds: Props, news: Props) -> Props:
-        """Refuses, already at preview, what can't be done: changes of storage, an older server, foreign objects.
+        """Refuses, already at preview, what can't be done: a move, changes of storage, an older server, foreign objects.
 
         As far as names and cluster are known.
         """
+        refuse_move(olds, news)
         refuse_storage_change(olds, news)
         inputs = {**news, "former_owners": owners(olds, news)[1:]}
         if not is_unknown({key: value for key, value in inputs.items() if key != "former_owners"}):

@@ -7,7 +7,7 @@ from pulumi.runtime import rpc
 
 from valkeyctl.dataplane.errors import InvalidSlots
 from valkeyctl.kube.status import InstanceStatus
-from valkeyctl.lifecycle.changes import ChangeRefused, owners, planned_inputs, refuse_storage_change
+from valkeyctl.lifecycle.changes import ChangeRefused, owners, planned_inputs, refuse_move, refuse_storage_change
 
 THREE = {"s0": "0-5460", "s1": "5461-10921", "s2": "10922-16383"}
 FORMED = InstanceStatus("Ready", layout=THREE, formed=True)
@@ -245,3 +245,12 @@ def test_storage_that_a_stateful_set_cannot_follow_is_refused(
 def test_new_unchanged_and_growing_storage_is_let_through(olds: dict[str, Any], news: dict[str, Any]) -> None:
     refuse_storage_change(olds, news)
     assert news in (NONE, ONE, TWO)
+
+
+def test_an_instance_is_not_replaced_by_an_empty_one_elsewhere() -> None:
+    with pytest.raises(ChangeRefused, match="the namespace valkey, and other is declared") as raised:
+        refuse_move({"namespace": "valkey"}, {"namespace": "other"})
+    assert "pulumi destroy" in str(raised.value)
+    for olds, news in (({}, {"namespace": "other"}), ({"namespace": "other"}, {"namespace": "other"})):
+        refuse_move(olds, news)
+    refuse_move({"namespace": "valkey"}, {"namespace": rpc.UNKNOWN})
