@@ -41,7 +41,7 @@ class PrepareProvider(Provider):
     """Pickled by reference into Pulumi's state: the path of this class may never change."""
 
     def check_it(self, olds: Props, news: Props) -> Props:
-        """Refuses, already at preview, what can't be done: a move, changes of storage, an older server, foreign objects.
+        """Refuses, already at preview, what can't be done: moves, changes of storage, older servers, foreign objects.
 
         As far as names and cluster are known.
         """
