@@ -38,7 +38,7 @@ class Stage:
 STAGES = (
     Stage("unit", "tests/unit", 20 * 60, ("-n", "2")),
     # Servers and their timeouts are waited for most of the time: two at a time leave the processors idle.
-    Stage("dataplane", "tests/dataplane", 20 * 60, ("-n", "4", "--dist", "worksteal")),
+    Stage("dataplane", "tests/dataplane", 25 * 60, ("-n", "4", "--dist", "worksteal")),
     # Six servers and six agents a test: two tests at once would measure one another.
     Stage("agent", "tests/agent", 20 * 60, ("-n", "0")),
     # End-to-end tests partly wait for others; three of them keep two cores busy. Groups share a fixture's instance.

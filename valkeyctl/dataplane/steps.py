@@ -230,11 +230,12 @@ class Leave(AtMember):
 class StartAnew(AtMember):
     """Give an empty member, which some others have forgotten, a new id.
 
-    Not at once: while members are introduced, one of two knows the other a moment sooner.
+    Not at once: while members are introduced, one of two knows the other sooner, on a busy machine by a second and
+    more; and whoever bans a node does so for a minute.
     """
 
     settles_in_s: ClassVar[float] = 1.0
-    sure_in_s: ClassVar[float] = 0.4
+    sure_in_s: ClassVar[float] = 3.0
 
     def describe(self) -> str:
         """One line for a person."""
