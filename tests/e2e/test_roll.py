@@ -18,7 +18,6 @@ from tests.e2e.harness.sandbox import INSTANCE, Sandbox, small
 
 #: A roll of six Pods, on a machine that runs other tests beside it.
 ROLL_S = 400
-LOOSE_GAP_MS = 3000
 NO_IMAGE = "valkey/valkey:9.1.987"
 MORE_MEMORY = {"requests": {"cpu": "10m", "memory": "32Mi"}, "limits": {"memory": "72Mi"}}
 NO_ROOM = {"requests": {"cpu": "64", "memory": "32Mi"}, "limits": {"memory": "64Mi"}}
@@ -83,7 +82,6 @@ def test_changed_resources_replace_every_pod_in_order_and_lose_nothing(sandbox: 
     assert set(after) == set(before)
     assert not set(after.values()) & set(before.values()), "every Pod is a new one"
     assert client.lost(INSTANCE, [*written, *record.acknowledged]) == []
-    assert record.gap_ms < LOOSE_GAP_MS, record
     stack.run("preview", "--expect-no-changes")
 
 
@@ -195,7 +193,6 @@ def test_fewer_replicas_never_cut_off_a_primary(sandbox: Sandbox, kube: Kube) ->
     nodes = probe.assert_ready(kube, namespace, INSTANCE)
     assert probe.primary_of(nodes, 2).pod == f"{INSTANCE}-s2-1", "a role that may stay isn't moved"
     assert client.lost(INSTANCE, [*written, *record.acknowledged]) == []
-    assert record.gap_ms < LOOSE_GAP_MS, record
     stack.run("preview", "--expect-no-changes")
 
     stack.configure({INSTANCE: small(replicas=2)})
@@ -216,7 +213,6 @@ def test_roles_move_as_declared_and_come_back_after_an_incident(sandbox: Sandbox
     nodes = probe.assert_ready(kube, namespace, INSTANCE)
     assert [probe.primary_of(nodes, shard).pod[-1] for shard in range(3)] == ["1", "0", "1"]
     assert client.lost(INSTANCE, record.acknowledged) == []
-    assert record.gap_ms < LOOSE_GAP_MS, record
 
     stack.configure({INSTANCE: small(preferOrdinalZero=True)})
     stack.up()
@@ -255,7 +251,6 @@ def test_roles_move_as_declared_and_come_back_after_an_incident(sandbox: Sandbox
     nodes = probe.assert_ready(kube, namespace, INSTANCE)
     assert most(int(probe.primary_of(nodes, shard).pod[-1]) for shard in range(3)) == most(ways[0]), places
     assert client.lost(INSTANCE, record.acknowledged) == []
-    assert record.gap_ms < LOOSE_GAP_MS, record
     stack.run("preview", "--expect-no-changes")
 
 

@@ -106,12 +106,13 @@ def _ask(kube: Kube, namespace: str, instance: str) -> list[Node | SilentError]:
         name = pod["metadata"]["name"]
         done = kube.execute_again(namespace, name, ["sh", "-c", _SHELL])
         parts = done.out.split("#####\n")
-        if done.code or len(parts) < 6 or not re.fullmatch(r"[0-9a-f]{40}\s*", parts[0]):
+        ip = pod["status"].get("podIP")
+        if not ip or done.code or len(parts) < 6 or not re.fullmatch(r"[0-9a-f]{40}\s*", parts[0]):
             return SilentError(f"{name}: {done.code} {done.out[:300]} {done.err[:300]}")
         view = [parse_line(line) for line in parts[2].splitlines() if line.strip()]
         return Node(
             pod=name,
-            ip=pod["status"]["podIP"],
+            ip=ip,
             shard=int(re.fullmatch(rf"{re.escape(instance)}-s(\d+)-\d+", name)[1]),  # type: ignore[index]
             node_id=parts[0].strip(),
             cluster=parse_info(parts[1]),
