@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from tests.agent.pods import NODE_TIMEOUT_MS, Pods, eventually
 from tests.dataplane import scenes
 from valkeyctl.dataplane import Member, View
@@ -20,6 +22,13 @@ def formed(pods: Pods) -> View:
 def ready(pods: Pods) -> bool:
     """Whether all members are, as a kubelet would see it."""
     return all(pod.probe("/ready")[0] == 200 for pod in pods.pods.values() if not pod.stopped)
+
+
+def run_id(pods: Pods, member: Member) -> str:
+    """Which process of a member's server answers."""
+    found = re.search(r"run_id:(\w+)", str(pods.ask(member, "INFO", "server")))
+    assert found
+    return found[1]
 
 
 def is_primary(pods: Pods, member: Member) -> bool:
