@@ -20,7 +20,7 @@ import valkey
 
 from tests.dataplane.background import Background
 from tests.dataplane.scenes import Told
-from tests.dataplane.servers import PORT, READY_S, Server, new_address
+from tests.dataplane.servers import PORT, READY_S, Server, kill_at_once, new_address
 from valkeyctl.dataplane import Credentials, DirectDialer, Endpoint, Member, Phase, errors, pod_name
 from valkeyctl.dataplane.replication.apply import apply
 from valkeyctl.dataplane.replication.converge import converge
@@ -82,12 +82,7 @@ class Dataset:
 
     def kill(self, *members: Member) -> None:
         """End servers at once, as kill -9 does."""
-        for member in members:
-            process = self.servers[member].process
-            assert process is not None
-            process.kill()
-        for member in members:
-            self.servers[member].kill()
+        kill_at_once([self.servers[member] for member in members])
 
     def resume(self, *members: Member) -> None:
         """Start stopped servers on their disks again."""

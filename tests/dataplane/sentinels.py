@@ -18,10 +18,11 @@ import valkey
 from tests.dataplane.scenes import Told
 from tests.dataplane.servers import LINES, PORT, READY_S, Server, binary, new_address
 from valkeyctl.dataplane import Credentials, DirectDialer, Endpoint, Member
+from valkeyctl.dataplane.model import Address
 from valkeyctl.dataplane.rounds import Round
 from valkeyctl.dataplane.sentinel.apply import SENTINEL_COMMANDS_NEEDED, SERVER_COMMANDS_NEEDED
 from valkeyctl.dataplane.sentinel.converge import converge, working
-from valkeyctl.dataplane.sentinel.model import Address, Parameters, Sentinel, SentinelSpec, sentinel
+from valkeyctl.dataplane.sentinel.model import Parameters, Sentinel, SentinelSpec, sentinel
 from valkeyctl.dataplane.sentinel.observe import observe
 from valkeyctl.dataplane.sentinel.plan import plan
 from valkeyctl.dataplane.sentinel.rights import SENTINELS_AT_SERVERS

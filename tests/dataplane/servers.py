@@ -15,7 +15,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
@@ -147,6 +147,15 @@ class Server:
 
 
 @dataclass
+def kill_at_once(servers: Sequence[Server]) -> None:
+    """End servers that run, as kill -9 does: all of them before any is waited for."""
+    for server in servers:
+        assert server.process is not None
+        server.process.kill()
+    for server in servers:
+        server.kill()
+
+
 class Fleet:
     """The servers of one instance, as a StatefulSet per shard would run them. A context manager."""
 
@@ -201,12 +210,7 @@ class Fleet:
 
     def stop(self, *members: Member) -> None:
         """End members' servers for good, all at once: their Pods are gone."""
-        for member in members:
-            process = self.servers[member].process
-            assert process is not None
-            process.kill()
-        for member in members:
-            self.servers[member].kill()
+        kill_at_once([self.servers[member] for member in members])
 
     def client(self, member: Member) -> valkey.Valkey:
         """A client of a member's server."""

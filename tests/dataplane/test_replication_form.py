@@ -11,10 +11,10 @@ from tests.dataplane.datasets import FIRST, SECOND, THIRD, Dataset, spec_of
 from tests.dataplane.scenes import Told
 from tests.dataplane.servers import NEWEST, PORT
 from valkeyctl.dataplane import Credentials, Done, Member, Phase, Unreachable, Why, errors
+from valkeyctl.dataplane.model import Address
 from valkeyctl.dataplane.replication.apply import COMMANDS_NEEDED, apply
 from valkeyctl.dataplane.replication.report import report
 from valkeyctl.dataplane.replication.steps import Announce, HandOver, Promote
-from valkeyctl.dataplane.replication.view import Address
 
 
 @pytest.mark.parametrize("replicas", [0, 1, 2])

@@ -4,34 +4,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from valkeyctl.dataplane import errors
 from valkeyctl.dataplane.apply import apply_all
 from valkeyctl.dataplane.dial import Dialer
 from valkeyctl.dataplane.links import Links
-from valkeyctl.dataplane.model import Directory, Endpoint, Member, Spec
+from valkeyctl.dataplane.lookout import Lookout
+from valkeyctl.dataplane.loop import FASTEST_S, READY, SETTLE_S, SLOWEST_S, TRIES
+from valkeyctl.dataplane.model import Directory, Member, Spec
 from valkeyctl.dataplane.observe import MAX_PARALLEL, TIMEOUT_S, observe_over
 from valkeyctl.dataplane.plan import Blocked, Done, Plan, Steps, plan
 from valkeyctl.dataplane.progress import MoveClock, Progress, Teller
 from valkeyctl.dataplane.slots import EMPTY
 from valkeyctl.dataplane.steps import Action, MigrateSlots, MoveKeys, Step, counted, describe_all
 from valkeyctl.dataplane.translate import where
-from valkeyctl.dataplane.view import Absent, Job, JobState, Outcome, Unreachable, View, Why
+from valkeyctl.dataplane.view import Job, JobState, NodeView, View
 from valkeyctl.dataplane.weigh import weigh
-
-READY = "Ready: Valkey is in the declared state"
-FASTEST_S = 0.02
-SLOWEST_S = 0.25
-SETTLE_S = 2.0
-"""For how long a plan has to stay blocked before it is believed: introductions and elections pass through odd states.
-"""
-DIRECTORY_S, DIRECTORY_WHEN_MISSING_S = 0.5, 0.1
-"""How long the list of Pods may be used again, so that fast rounds don't ask the API server fifty times a second."""
-SILENCE_S = 2.0
-"""How long a member that didn't answer in time isn't asked again, so that the rounds of all others stay short."""
-TRIES = 5
-"""How often one and the same step may fail with a server's error before the converge calls itself blocked by it."""
 
 
 def converge(
@@ -51,35 +40,32 @@ def converge(
 
     Idempotent and resumable: killed at any point, the next run finishes. Writes nothing when all is right already.
     `may_go_on` is called before every observation and before the steps of every round, and raises to stop there.
-    `directory` is asked before every observation (its answer is at most `DIRECTORY_S` old). `progress` is called on
-    each change, never more than once a round. `missing_since`: since when (by the monotonic clock) the caller knows
-    members to be silent, without a break, that are still so at the first look. `decide` is the planner. Raises
-    `errors.Blocked`, `errors.DeadlineExceeded` after `deadline_s` seconds, or what `may_go_on` and `directory` raise;
-    all that could be done was done before.
+    `directory` is asked before every observation, and `missing_since` is as for a `Lookout`. `progress` is called on
+    each change, never more than once a round. `decide` is the planner. Raises `errors.Blocked`,
+    `errors.DeadlineExceeded` after `deadline_s` seconds, or what `may_go_on` and `directory` raise; all that could be
+    done was done before.
     """
     with Links(dialer, timeout_s=timeout_s, max_parallel=max_parallel) as links:
-        run = _Run(spec, directory, links, may_go_on, Teller(progress), time.monotonic() + deadline_s, decide)
-        run.missing_since.update(missing_since or {})
+        lookout = Lookout[NodeView](
+            directory, lambda at: observe_over(links, spec, at).outcomes, missing_since=missing_since
+        )
+        run = _Run(spec, lookout, links, may_go_on, Teller(progress), time.monotonic() + deadline_s, decide)
         return run.until_done()
 
 
 @dataclass
 class _Run:
     spec: Spec
-    directory: Directory
+    lookout: Lookout[NodeView]
     links: Links
     may_go_on: Callable[[], None]
     teller: Teller
     deadline: float
     decide: Callable[[Spec, View], Plan]
-    endpoints: Mapping[Member, Endpoint] = field(default_factory=dict[Member, Endpoint])
-    endpoints_at: float = float("-inf")
-    missing_since: dict[Member, float] = field(default_factory=dict[Member, float])
     taken_at: dict[Step, float] = field(default_factory=dict[Step, float])
     called_for_since: dict[Step, float] = field(default_factory=dict[Step, float])
     failures: dict[Step, int] = field(default_factory=dict[Step, int])
     hopeless: dict[Step, errors.ValkeyctlError] = field(default_factory=dict[Step, errors.ValkeyctlError])
-    silent: dict[Member, tuple[Unreachable, float]] = field(default_factory=dict[Member, tuple[Unreachable, float]])
     moves: MoveClock = field(default_factory=MoveClock)
     jobs_known: set[str] | None = None
     blocked_since: float | None = None
@@ -89,7 +75,7 @@ class _Run:
         last: Plan | None = None
         while True:
             self.may_go_on()
-            view = self._look()
+            view = View(self.lookout.look())
             self._note_failed_moves(view)
             what = self.decide(self.spec, view)
             self._follow_moves(what, view)
@@ -105,36 +91,6 @@ class _Run:
             self._pause(changed=what != last)
             last = what
 
-    def _look(self) -> View:
-        now = time.monotonic()
-        if now - self.endpoints_at >= (DIRECTORY_WHEN_MISSING_S if self.missing_since else DIRECTORY_S):
-            self.endpoints, self.endpoints_at = self.directory(), now
-        resting = {
-            member: outcome
-            for member, (outcome, until) in self.silent.items()
-            if now < until and self.endpoints.get(member) == outcome.endpoint
-        }
-        asked = {member: endpoint for member, endpoint in self.endpoints.items() if member not in resting}
-        seen = observe_over(self.links, self.spec, asked)
-        self.silent = {member: rest for member, rest in self.silent.items() if member in resting}
-        for member, outcome in seen.missing.items():
-            if isinstance(outcome, Unreachable) and outcome.why is Why.NO_ANSWER:
-                self.silent[member] = (outcome, time.monotonic() + SILENCE_S)
-        return self._with_times(View({**seen.outcomes, **resting}))
-
-    def _with_times(self, view: View) -> View:
-        """Add since when each member has been missing, over all observations of this run."""
-        now = time.monotonic()
-        outcomes: dict[Member, Outcome] = {}
-        for member, outcome in view.outcomes.items():
-            if isinstance(outcome, Absent | Unreachable):
-                since = self.missing_since.setdefault(member, now)
-                outcomes[member] = replace(outcome, for_s=now - since)
-            else:
-                self.missing_since.pop(member, None)
-                outcomes[member] = outcome
-        return View(outcomes)
-
     def _take(self, what: Steps, view: View) -> None:
         now = time.monotonic()
         self.called_for_since = {step: self.called_for_since.get(step, now) for step in what.actions}
@@ -142,7 +98,7 @@ class _Run:
         if any(isinstance(step, MigrateSlots | MoveKeys) for step in due):
             self.moves.begin()
         self.may_go_on()
-        failed = apply_all(self.links, due, self.endpoints)
+        failed = apply_all(self.links, due, self.lookout.endpoints)
         self.taken_at.update(dict.fromkeys(due, now))
         done = [step for step in due if step not in failed]
         # Keys are sent in many small turns; that it is done is told once, and how far it is in the summary.
@@ -163,7 +119,7 @@ class _Run:
         self.moves.see(left, moving=any(node.is_moving_slots for node in view.nodes.values()))
         if self.moves.wants_weight:
             given = {member: node.slots & left for member, node in view.nodes.items() if node.slots.bits & left.bits}
-            self.moves.weight = weigh(self.links, given, self.endpoints)
+            self.moves.weight = weigh(self.links, given, self.lookout.endpoints)
 
     def _note_failed_moves(self, view: View) -> None:
         """Servers move slots by themselves and tell afterwards that they failed: count that like a failed step.

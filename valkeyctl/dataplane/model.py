@@ -44,6 +44,21 @@ class Endpoint:
     bus_port: int = BUS_PORT
 
 
+@dataclass(frozen=True)
+class Address:
+    """A server by the DNS name (or IP address) and the port that somebody else knows it under. Never connected to."""
+
+    host: str
+    port: int = CLIENT_PORT
+
+    def is_same(self, other: Address) -> bool:
+        """Whether both name the same place; names don't depend on their case."""
+        return self.port == other.port and self.host.rstrip(".").lower() == other.host.rstrip(".").lower()
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
 Directory = Callable[[], Mapping[Member, Endpoint]]
 """The Pods of the instance that exist now and have an address; asked anew on every call (reports C1, C2)."""
 

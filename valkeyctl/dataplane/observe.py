@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import TypeVar
 
 from valkeyctl.dataplane import errors, wire
 from valkeyctl.dataplane.dial import Dialer
@@ -15,6 +16,8 @@ from valkeyctl.dataplane.view import Absent, NodeView, Outcome, Unreachable, Vie
 
 TIMEOUT_S = 2.0
 MAX_PARALLEL = 32
+
+Seen = TypeVar("Seen")
 
 _WHY: tuple[tuple[type[errors.ValkeyctlError], Why], ...] = (
     (errors.AuthFailed, Why.AUTH_FAILED),
@@ -53,16 +56,7 @@ def observe_over(links: Links, spec: Spec, endpoints: Mapping[Member, Endpoint])
         return _ask(session, with_timeout=spec.node_timeout_ms is not None)
 
     told = links.each(declared, talk)
-    outcomes: dict[Member, Outcome] = {}
-    for member in spec.everybody:
-        outcome = told.get(member)
-        if outcome is None:
-            outcomes[member] = Absent(member)
-        elif isinstance(outcome, errors.ValkeyctlError):
-            outcomes[member] = unreachable(declared[member], outcome)
-        else:
-            outcomes[member] = outcome
-    view = View(outcomes)
+    view = View({member: outcome_of(member, declared, told) for member in spec.everybody})
     return _with_open_slot_keys(links, view)
 
 
@@ -91,6 +85,18 @@ def _ask(session: Session, *, with_timeout: bool) -> Outcome:
         raise errors.NotUnderstood(
             "what answers there doesn't speak like a server of a cluster", where=where(session.endpoint)
         ) from e
+
+
+def outcome_of(
+    member: Member, asked: Mapping[Member, Endpoint], told: Mapping[Member, Seen | errors.ValkeyctlError]
+) -> Seen | Unreachable | Absent:
+    """What one round of questions, put to `asked`, says of a member of any kind."""
+    outcome = told.get(member)
+    if outcome is None:
+        return Absent(member)
+    if isinstance(outcome, errors.ValkeyctlError):
+        return unreachable(asked[member], outcome)
+    return outcome
 
 
 def unreachable(endpoint: Endpoint, error: errors.ValkeyctlError) -> Unreachable:

@@ -12,9 +12,9 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from valkeyctl.dataplane import Endpoint, Member, Plan, Progress, Spec, View, converge
-from valkeyctl.dataplane.converge import READY
 from valkeyctl.dataplane.errors import Blocked, DeadlineExceeded, Interrupted, ValkeyctlError
 from valkeyctl.dataplane.holding import disk_troubles, hold_writes, release_writes, tell_settings
+from valkeyctl.dataplane.loop import READY
 from valkeyctl.dataplane.plan_pause import in_sync_with_primary, plan_pause, serving_primaries
 from valkeyctl.kube.access import Api
 from valkeyctl.kube.declared import DeclaredState, DeclaredUnreadable, read_declared, write_declared

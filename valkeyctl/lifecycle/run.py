@@ -21,9 +21,9 @@ from valkeyctl.dataplane import (
     observe,
     report,
 )
-from valkeyctl.dataplane.converge import READY
 from valkeyctl.dataplane.errors import Interrupted, ValkeyctlError
 from valkeyctl.dataplane.knowledge import Knowledge
+from valkeyctl.dataplane.loop import READY
 from valkeyctl.kube.declared import write_declared
 from valkeyctl.kube.errors import KubeError, LeaseHeld
 from valkeyctl.kube.events import Recorder

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from valkeyctl.dataplane.model import Member
+from valkeyctl.dataplane.model import Address, Member
 from valkeyctl.dataplane.replication.history import Lineage
 from valkeyctl.dataplane.replication.model import ReplicationSpec
-from valkeyctl.dataplane.replication.view import Address, ReplicationView, ServerView
+from valkeyctl.dataplane.replication.view import ReplicationView, ServerView
 from valkeyctl.dataplane.view import Absent, Role, Unreachable, Why
 
 MOST_LAG_BYTES = 1 << 20

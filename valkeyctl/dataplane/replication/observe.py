@@ -8,13 +8,12 @@ from valkeyctl.dataplane import errors
 from valkeyctl.dataplane.dial import Dialer
 from valkeyctl.dataplane.links import Links
 from valkeyctl.dataplane.model import Endpoint, Member
-from valkeyctl.dataplane.observe import MAX_PARALLEL, TIMEOUT_S, unreachable
+from valkeyctl.dataplane.observe import MAX_PARALLEL, TIMEOUT_S, outcome_of
 from valkeyctl.dataplane.replication import wire
 from valkeyctl.dataplane.replication.model import ReplicationSpec
 from valkeyctl.dataplane.replication.view import Outcome, ReplicationView, ServerView
 from valkeyctl.dataplane.session import Session
 from valkeyctl.dataplane.translate import where
-from valkeyctl.dataplane.view import Absent
 
 
 def observe(
@@ -37,16 +36,7 @@ def ask(links: Links, spec: ReplicationSpec, endpoints: Mapping[Member, Endpoint
     """As `observe`, over connections that stay open: an outcome for every member."""
     wanted = {member: endpoints[member] for member in spec.everybody if member in endpoints}
     told = links.each(wanted, _ask)
-    outcomes: dict[Member, Outcome] = {}
-    for member in spec.everybody:
-        outcome = told.get(member)
-        if outcome is None:
-            outcomes[member] = Absent(member)
-        elif isinstance(outcome, errors.ValkeyctlError):
-            outcomes[member] = unreachable(wanted[member], outcome)
-        else:
-            outcomes[member] = outcome
-    return outcomes
+    return {member: outcome_of(member, wanted, told) for member in spec.everybody}
 
 
 def _ask(session: Session) -> ServerView:

@@ -5,10 +5,10 @@ The server does it without losing an acknowledged write: the primary pauses writ
 
 from __future__ import annotations
 
-from valkeyctl.dataplane.model import Member
+from valkeyctl.dataplane.model import Address, Member
 from valkeyctl.dataplane.replication.knowledge import Knowledge
 from valkeyctl.dataplane.replication.steps import AbortHandOver, Action, HandOver
-from valkeyctl.dataplane.replication.view import Address, Handover, ServerView
+from valkeyctl.dataplane.replication.view import Handover, ServerView
 from valkeyctl.dataplane.rounds import Gathered
 from valkeyctl.dataplane.view import Absent, Role, Unreachable
 

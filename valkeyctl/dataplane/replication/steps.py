@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias
 
-from valkeyctl.dataplane.model import Member
-from valkeyctl.dataplane.replication.view import Address
+from valkeyctl.dataplane.model import Address, Member
 from valkeyctl.dataplane.steps import AtMember
 
 HANDOVER_TIMEOUT_MS = 5000

@@ -8,7 +8,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import TypeAlias
 
-from valkeyctl.dataplane.model import Endpoint, Member, member_of_host
+from valkeyctl.dataplane.model import Address, Endpoint, Member, member_of_host
 from valkeyctl.dataplane.view import Absent, ReplicaLink, Role, Unreachable
 
 
@@ -37,17 +37,6 @@ class History:
     offset: int
     second_id: str = ""
     second_end: int = 0
-
-
-@dataclass(frozen=True)
-class Address:
-    """A server by the name or address and the port that somebody else knows it under. Compared, never connected to."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"{self.host}:{self.port}"
 
 
 @dataclass(frozen=True)

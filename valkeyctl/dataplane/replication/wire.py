@@ -10,8 +10,8 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, cast
 
-from valkeyctl.dataplane.model import Endpoint
-from valkeyctl.dataplane.replication.view import Address, Handover, History, ListedReplica, ServerView
+from valkeyctl.dataplane.model import Address, Endpoint
+from valkeyctl.dataplane.replication.view import Handover, History, ListedReplica, ServerView
 from valkeyctl.dataplane.view import ReplicaLink, Role
 
 if TYPE_CHECKING:

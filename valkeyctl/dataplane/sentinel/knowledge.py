@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 
-from valkeyctl.dataplane.model import Endpoint, Member
-from valkeyctl.dataplane.sentinel.model import Address, Sentinel, SentinelSpec, majority
+from valkeyctl.dataplane.model import Address, Endpoint, Member
+from valkeyctl.dataplane.sentinel.model import Sentinel, SentinelSpec, majority
 from valkeyctl.dataplane.sentinel.view import KnownReplica, Monitored, SentinelsView, SentinelView, ServerView
 from valkeyctl.dataplane.view import Absent, Role
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from valkeyctl.dataplane.model import CLIENT_PORT, Endpoint, Member
+from valkeyctl.dataplane.model import Address, Endpoint, Member
 
 SENTINEL_PORT = 26379
 DEFAULT_PRIORITY = 100
@@ -29,21 +29,6 @@ class Sentinel(Member):
 def sentinel(ordinal: int) -> Sentinel:
     """The Sentinel with an ordinal."""
     return Sentinel(0, ordinal)
-
-
-@dataclass(frozen=True)
-class Address:
-    """Where a server is, as Sentinels and servers name it to each other: a DNS name (or an IP address) and a port."""
-
-    host: str
-    port: int = CLIENT_PORT
-
-    def is_same(self, other: Address) -> bool:
-        """Whether both name the same place; names don't depend on their case."""
-        return self.port == other.port and self.host.rstrip(".").lower() == other.host.rstrip(".").lower()
-
-    def __str__(self) -> str:
-        return f"{self.host}:{self.port}"
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,13 @@ from valkeyctl.dataplane import errors
 from valkeyctl.dataplane.dial import Dialer
 from valkeyctl.dataplane.links import Links
 from valkeyctl.dataplane.model import Endpoint, Member
-from valkeyctl.dataplane.observe import MAX_PARALLEL, TIMEOUT_S, unreachable
+from valkeyctl.dataplane.observe import MAX_PARALLEL, TIMEOUT_S, outcome_of
 from valkeyctl.dataplane.sentinel import wire
 from valkeyctl.dataplane.sentinel.model import SentinelSpec
 from valkeyctl.dataplane.sentinel.view import SentinelOutcome, SentinelsView, ServerOutcome
 from valkeyctl.dataplane.session import Reply, Session
 from valkeyctl.dataplane.translate import where
-from valkeyctl.dataplane.view import Absent, Unreachable, Why
+from valkeyctl.dataplane.view import Unreachable, Why
 
 Seen = TypeVar("Seen")
 
@@ -62,7 +62,7 @@ def sentinels_over(
         return _understood(session, lambda: wire.sentinel_view(session.endpoint, replies, refusals))
 
     told = links.each(asked, talk)
-    return {member: _outcome(member, asked, told) for member in spec.everybody}
+    return {member: outcome_of(member, asked, told) for member in spec.everybody}
 
 
 def servers_over(
@@ -80,7 +80,7 @@ def servers_over(
         return seen
 
     told = links.each(asked, talk)
-    return {member: _outcome(member, asked, told) for member in spec.servers}
+    return {member: outcome_of(member, asked, told) for member in spec.servers}
 
 
 def _without_errors(replies: Sequence[Reply]) -> Sequence[Reply]:
@@ -97,16 +97,3 @@ def _understood(session: Session, read: Callable[[], Seen]) -> Seen:
         raise errors.NotUnderstood(
             "what answers there doesn't speak like a Sentinel or like a server", where=where(session.endpoint)
         ) from e
-
-
-def _outcome(
-    member: Member,
-    asked: Mapping[Member, Endpoint],
-    told: Mapping[Member, Seen | errors.ValkeyctlError],
-) -> Seen | Unreachable | Absent:
-    outcome = told.get(member)
-    if outcome is None:
-        return Absent(member)
-    if isinstance(outcome, errors.ValkeyctlError):
-        return unreachable(asked[member], outcome)
-    return outcome

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from valkeyctl.dataplane.model import Address
 from valkeyctl.dataplane.rounds import Gathered
 from valkeyctl.dataplane.sentinel.knowledge import Knowledge
-from valkeyctl.dataplane.sentinel.model import Address, Sentinel, majority
+from valkeyctl.dataplane.sentinel.model import Sentinel, majority
 from valkeyctl.dataplane.sentinel.plan_priorities import Favour
 from valkeyctl.dataplane.sentinel.selection import surely_selects
 from valkeyctl.dataplane.sentinel.steps import Action, Coordinate, HandOver

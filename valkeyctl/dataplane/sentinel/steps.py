@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from valkeyctl.dataplane.model import Member
-from valkeyctl.dataplane.sentinel.model import Address, Parameters
+from valkeyctl.dataplane.model import Address, Member
+from valkeyctl.dataplane.sentinel.model import Parameters
 from valkeyctl.dataplane.steps import AtMember
 
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from valkeyctl.dataplane.model import Endpoint, Member
-from valkeyctl.dataplane.sentinel.model import Address, Parameters, Sentinel
+from valkeyctl.dataplane.model import Address, Endpoint, Member
+from valkeyctl.dataplane.sentinel.model import Parameters, Sentinel
 from valkeyctl.dataplane.view import Absent, ReplicaLink, Role, Unreachable
 
 SILENT_MS = 2_500

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
-from valkeyctl.dataplane.model import Endpoint
-from valkeyctl.dataplane.sentinel.model import Address, Parameters
+from valkeyctl.dataplane.model import Address, Endpoint
+from valkeyctl.dataplane.sentinel.model import Parameters
 from valkeyctl.dataplane.sentinel.view import KnownReplica, KnownSentinel, Monitored, SentinelView, ServerView
 from valkeyctl.dataplane.view import ReplicaLink, Role
 

@@ -8,6 +8,7 @@ import pytest
 
 from tests.unit.dataplane.replication.world import PORT, World
 from valkeyctl.dataplane import Absent, Blocked, Done, Member, Phase, Role, Unreachable, Why
+from valkeyctl.dataplane.model import Address
 from valkeyctl.dataplane.replication.history import Lineage
 from valkeyctl.dataplane.replication.model import ReplicationSpec
 from valkeyctl.dataplane.replication.plan import plan
@@ -21,7 +22,7 @@ from valkeyctl.dataplane.replication.steps import (
     Promote,
     Replicate,
 )
-from valkeyctl.dataplane.replication.view import Address, Handover, History, Outcome, ReplicationView
+from valkeyctl.dataplane.replication.view import Handover, History, Outcome, ReplicationView
 from valkeyctl.dataplane.rounds import Round
 from valkeyctl.dataplane.view import ReplicaLink
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from valkeyctl.dataplane import Endpoint, Member, Role
+from valkeyctl.dataplane.model import Address
 from valkeyctl.dataplane.replication import wire
-from valkeyctl.dataplane.replication.view import Address, Handover, History, ListedReplica
+from valkeyctl.dataplane.replication.view import Handover, History, ListedReplica
 from valkeyctl.dataplane.view import ReplicaLink
 
 HERE = Endpoint(Member(0, 0), "t-s0-0", "t-s0-0.headless.test.svc", "10.0.0.1")

@@ -9,11 +9,12 @@ import pytest
 
 from tests.unit.dataplane.sentinel.world import NAME, World, address, formed, id_of, member, spec_of
 from valkeyctl.dataplane import Credentials, Endpoint, Role, Unreachable, Why
+from valkeyctl.dataplane.model import Address
 from valkeyctl.dataplane.rounds import Blocked, Done, Round
 from valkeyctl.dataplane.sentinel import steps
 from valkeyctl.dataplane.sentinel.apply import SENTINEL_COMMANDS_NEEDED, SERVER_COMMANDS_NEEDED, commands_of
 from valkeyctl.dataplane.sentinel.knowledge import Knowledge
-from valkeyctl.dataplane.sentinel.model import Address, Parameters, Sentinel, SentinelSpec, sentinel
+from valkeyctl.dataplane.sentinel.model import Parameters, Sentinel, SentinelSpec, sentinel
 from valkeyctl.dataplane.sentinel.plan import plan
 from valkeyctl.dataplane.sentinel.report import AGREE, PRESENT, QUORUM, report
 from valkeyctl.dataplane.sentinel.view import Monitored, SentinelsView, SentinelView, ServerView

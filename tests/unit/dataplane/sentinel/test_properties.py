@@ -13,8 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.unit.dataplane.sentinel.world import Server, Watch, World, address, member, spec_of
+from valkeyctl.dataplane.model import Address
 from valkeyctl.dataplane.rounds import Done, Round
-from valkeyctl.dataplane.sentinel.model import Address, Parameters, sentinel
+from valkeyctl.dataplane.sentinel.model import Parameters, sentinel
 from valkeyctl.dataplane.sentinel.plan import plan
 from valkeyctl.dataplane.sentinel.report import report
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from valkeyctl.dataplane import Endpoint, Member, Role
+from valkeyctl.dataplane.model import Address
 from valkeyctl.dataplane.sentinel import wire
-from valkeyctl.dataplane.sentinel.model import Address, Parameters, sentinel
+from valkeyctl.dataplane.sentinel.model import Parameters, sentinel
 
 AT = Endpoint(sentinel(0), "t-sentinel-0", "t-sentinel-0.t", "10.1.0.1", 26379)
 SERVER_AT = Endpoint(Member(0, 1), "t-s0-1", "t-s0-1.t", "10.0.0.1")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from valkeyctl.dataplane import Endpoint, Member, Role
+from valkeyctl.dataplane.model import Address
 from valkeyctl.dataplane.sentinel import steps
-from valkeyctl.dataplane.sentinel.model import Address, Parameters, Sentinel, SentinelSpec, sentinel
+from valkeyctl.dataplane.sentinel.model import Parameters, Sentinel, SentinelSpec, sentinel
 from valkeyctl.dataplane.sentinel.selection import eligible
 from valkeyctl.dataplane.sentinel.view import (
     KnownReplica,
