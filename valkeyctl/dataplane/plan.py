@@ -19,8 +19,8 @@ from valkeyctl.dataplane.plan_open import close_open_slots
 from valkeyctl.dataplane.plan_replicas import attach_replicas
 from valkeyctl.dataplane.plan_slots import assign_slots, settle_claims
 from valkeyctl.dataplane.plan_timeout import end_the_wait
-from valkeyctl.dataplane.rounds import Blocked, Done
-from valkeyctl.dataplane.shards import Problem, decide_shards
+from valkeyctl.dataplane.rounds import Blocked, Done, together
+from valkeyctl.dataplane.shards import decide_shards
 from valkeyctl.dataplane.slots import EMPTY, SlotSet
 from valkeyctl.dataplane.steps import Action, Step, Wait
 from valkeyctl.dataplane.view import View
@@ -67,7 +67,7 @@ def plan(spec: Spec, view: View) -> Plan:
     found = Findings()
     refuse_foreign(k, found)
     if found.problems:
-        return _blocked(found.problems)
+        return together(found.problems)
     shards = decide_shards(k)
     await_members(k, found)
     settle_claims(k, shards, found)
@@ -83,16 +83,9 @@ def plan(spec: Spec, view: View) -> Plan:
     await_service(k, found)
     end_the_wait(k, found, settled=agreed and all(shard.primary is not None for shard in shards))
     hand_over(k, shards, found)
-    blocked = _blocked(found.problems) if found.problems else None
-    if found.steps or found.waits:
-        return Steps((*found.steps, *found.waits), blocked, found.to_move)
+    blocked = together(found.problems) if found.problems else None
+    if found.actions or found.waits:
+        return Steps((*found.actions, *found.waits), blocked, found.to_move)
     if blocked:
         return blocked
     return Steps(tuple(found.symptoms), to_move=found.to_move) if found.symptoms else Done()
-
-
-def _blocked(problems: list[Problem]) -> Blocked:
-    distinct = list(dict.fromkeys(problems))
-    members = sorted({member for problem in distinct for member in problem.members})
-    remedies = dict.fromkeys(problem.remedy for problem in distinct if problem.remedy)
-    return Blocked("; ".join(problem.reason for problem in distinct), " ".join(remedies), tuple(members))

@@ -21,7 +21,7 @@ from valkeyctl.dataplane.view import NodeView
 
 def hand_over(k: Knowledge, shards: Sequence[Shard], found: Findings) -> None:
     """Hand the primary's role to the members that are declared to have it."""
-    busy = bool(found.steps)
+    busy = bool(found.actions)
     for shard in shards:
         ordinal, primary = k.spec.primaries.get(shard.index), owner_of(k, shard)
         if ordinal is None or primary is None or primary.member.ordinal == ordinal:

@@ -25,11 +25,11 @@ def introduce_members(k: Knowledge, shards: Sequence[Shard], found: Findings) ->
     whose entry is stale, because one came back under a new address, are introduced again in the same way; the servers
     recognise one another by id and correct the address (report C1).
     """
-    anew = {step.member for step in found.steps if isinstance(step, StartAnew)}
+    anew = {step.member for step in found.actions if isinstance(step, StartAnew)}
     nodes = [node for member, node in k.nodes.items() if member not in anew]
     # An epoch can be set only on a node that knows nobody, so that comes first; and what two strangers both claim has
     # to be settled before they meet, or the server settles it by deleting one side's keys.
-    postponed = bool(k.disputes) or any(isinstance(step, SetEpoch) for step in found.steps)
+    postponed = bool(k.disputes) or any(isinstance(step, SetEpoch) for step in found.actions)
     under_way = {node.member: _under_way(node) for node in nodes}
     primaries = frozenset(shard.primary.member for shard in shards if shard.primary is not None)
     for i, node in enumerate(nodes):

@@ -21,7 +21,8 @@ from valkeyctl.dataplane.knowledge import Knowledge
 from valkeyctl.dataplane.plan_introduce import knows
 from valkeyctl.dataplane.plan_open import Roles, knows_its_slots, on_the_way, one_database_only
 from valkeyctl.dataplane.plan_replicas import in_sync
-from valkeyctl.dataplane.shards import Problem, Shard
+from valkeyctl.dataplane.rounds import Blocked
+from valkeyctl.dataplane.shards import Shard
 from valkeyctl.dataplane.slots import SlotSet, union
 from valkeyctl.dataplane.steps import Action, MigrateSlots, MoveKeys, counted
 from valkeyctl.dataplane.view import NodeView
@@ -133,12 +134,12 @@ def _step(k: Knowledge, one: Transfer, found: Findings) -> Action | None:
     return _atomically(one, found)
 
 
-def _cant_read(one: Transfer) -> Problem | None:
+def _cant_read(one: Transfer) -> Blocked | None:
     """Why a taker of an older line can't be sent a giver's keys: its servers don't know their format."""
     giver, taker = one.giver, one.taker
     if not giver.moves_atomically or taker.moves_atomically:
         return None
-    return Problem(
+    return Blocked(
         f"{giver.member} runs Valkey {giver.version} and {taker.member} {taker.version}, which can't read keys "
         "of a newer server",
         "Declare the shards and slots as they were until an `up` has brought all members to the newer version; then "

@@ -15,7 +15,8 @@ from valkeyctl.dataplane.findings import Findings
 from valkeyctl.dataplane.ghosts import Kind
 from valkeyctl.dataplane.knowledge import Knowledge
 from valkeyctl.dataplane.model import Member
-from valkeyctl.dataplane.shards import Problem, Shard
+from valkeyctl.dataplane.rounds import Blocked
+from valkeyctl.dataplane.shards import Shard
 from valkeyctl.dataplane.slots import SlotSet
 from valkeyctl.dataplane.steps import CloseSlot, MoveKeys, counted
 from valkeyctl.dataplane.view import NodeView, Role
@@ -60,7 +61,7 @@ class Roles:
             for job in node.running_jobs:
                 roles.givers.add(node.member)
                 roles.takers |= {member for member in (k.view.member_of_id.get(job.other_id),) if member is not None}
-        for step in found.steps:
+        for step in found.actions:
             if isinstance(step, MoveKeys):
                 roles.givers.add(step.member)
                 roles.takers.add(step.to)
@@ -77,7 +78,7 @@ class Roles:
         return True
 
 
-def one_database_only(ends: Iterable[NodeView]) -> Problem | None:
+def one_database_only(ends: Iterable[NodeView]) -> Blocked | None:
     """Why slots can't be moved between these nodes key by key, nor their end be told; None where nothing is in the way.
 
     Servers count and list the keys of a slot in one database, and send them from that one. But a slot changes hands in
@@ -86,7 +87,7 @@ def one_database_only(ends: Iterable[NodeView]) -> Problem | None:
     holders = tuple(sorted(node.member for node in ends if node.other_databases))
     if not holders:
         return None
-    return Problem(
+    return Blocked(
         f"{', '.join(map(str, holders))} {'holds' if len(holders) == 1 else 'hold'} keys in other databases than 0, "
         "which can't be moved key by key: they would be lost",
         "Have the servers move the slots (Valkey 9.0, `migration: {method: auto}`, no slot left open by hand), or "

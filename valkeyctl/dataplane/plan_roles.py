@@ -27,7 +27,7 @@ def plan_roles(spec: Spec, view: View) -> Plan:
         if shard.index in spec.primaries and owner_of(k, shard) is None:
             found.wait(Member(shard.index, 0), f"shard {shard.index} has one primary that answers")
     remind_of_slots(k, shards, found)
-    steps = (*found.steps, *found.waits, *found.symptoms)
+    steps = (*found.actions, *found.waits, *found.symptoms)
     return Steps(steps) if steps else Done()
 
 
@@ -42,7 +42,7 @@ def plan_retreat(spec: Spec, view: View, *, keep: int) -> Plan:
     found = Findings()
     for shard in shards:
         _retreat(k, shards, shard, keep, found)
-    steps = (*found.steps, *found.waits)
+    steps = (*found.actions, *found.waits)
     return Steps(steps) if steps else Done()
 
 
@@ -68,7 +68,7 @@ def _retreat(k: Knowledge, shards: tuple[Shard, ...], shard: Shard, keep: int, f
     best = min(heirs, key=lambda node: (lag_bytes(node, primary), node.member.ordinal), default=None)
     if best is None:
         found.wait(first, f"a member that stays is in sync with {primary.member}, the primary, which is to go")
-    elif not found.steps and can_hand_over(k, shards, primary, best):
+    elif not found.actions and can_hand_over(k, shards, primary, best):
         found.do(HandOver(best.member, primary.member))
     else:
         found.wait(best.member, f"it can take the primary's role over from {primary.member}, which is to go")

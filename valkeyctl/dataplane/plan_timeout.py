@@ -28,7 +28,7 @@ def end_the_wait(k: Knowledge, found: Findings, *, settled: bool) -> None:
     declared = k.spec.node_timeout_ms
     if declared is None or declared <= SHORT_MS:
         return
-    quiet = settled and not found.steps and not found.waits and not found.problems
+    quiet = settled and not found.actions and not found.waits and not found.problems
     for node in k.nodes.values():
         wanted = SHORT_MS if quiet and node.role is Role.PRIMARY and not node.state_ok else declared
         if node.node_timeout_ms != wanted:

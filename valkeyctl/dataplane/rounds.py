@@ -98,7 +98,7 @@ class Gathered(Generic[StepT]):
 
     def plan(self) -> Plan[StepT]:
         """What follows from all that was found: Blocked only when nothing else is left to do or to wait for."""
-        blocked = _together(self.problems) if self.problems else None
+        blocked = together(self.problems) if self.problems else None
         if self.actions or self.waits:
             return Round(tuple(self.actions), tuple(self.waits), blocked)
         if blocked:
@@ -106,7 +106,8 @@ class Gathered(Generic[StepT]):
         return Round((), tuple(self.symptoms)) if self.symptoms else Done()
 
 
-def _together(problems: Iterable[Blocked]) -> Blocked:
+def together(problems: Iterable[Blocked]) -> Blocked:
+    """Several problems as one, each reason, remedy and member once."""
     distinct = list(dict.fromkeys(problems))
     members = sorted({member for problem in distinct for member in problem.members})
     remedies = dict.fromkeys(problem.remedy for problem in distinct if problem.remedy)

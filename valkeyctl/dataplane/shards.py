@@ -7,17 +7,8 @@ from dataclasses import dataclass, replace
 
 from valkeyctl.dataplane.ghosts import Ghost, Kind
 from valkeyctl.dataplane.knowledge import Knowledge
-from valkeyctl.dataplane.model import Member
+from valkeyctl.dataplane.rounds import Blocked
 from valkeyctl.dataplane.view import NodeView, Role
-
-
-@dataclass(frozen=True)
-class Problem:
-    """What only a person can decide."""
-
-    reason: str
-    remedy: str
-    members: tuple[Member, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -35,7 +26,7 @@ class Shard:
     nodes: tuple[NodeView, ...]
     primary: NodeView | None = None
     waits_for: str = ""
-    problem: Problem | None = None
+    problem: Blocked | None = None
     heirs: tuple[NodeView, ...] = ()
     without_vote: bool = False
     given_up: frozenset[str] = frozenset()
@@ -131,16 +122,16 @@ def _followers(k: Knowledge) -> Mapping[str, int]:
     return counts
 
 
-def _on_undeclared(k: Knowledge, ghost: Ghost) -> Problem:
-    return Problem(
+def _on_undeclared(k: Knowledge, ghost: Ghost) -> Blocked:
+    return Blocked(
         f"slots {k.lost[ghost.node_id]} are on {ghost}, which isn't declared",
         "The next `pulumi up` moves them to the declared shards.",
     )
 
 
-def _no_majority(k: Knowledge, ghost: Ghost) -> Problem:
+def _no_majority(k: Knowledge, ghost: Ghost) -> Blocked:
     gone = sum(1 for node_id in k.lost if k.ghost_of_id[node_id].kind is Kind.GONE)
-    return Problem(
+    return Blocked(
         f"{gone} of {len(k.elector_ids)} primaries are gone for good, so that no majority can elect a new one "
         f"for {ghost}",
         "Bring the Pods back with their volumes, or declare `takeover: {afterSeconds: …}` for the instance: then the "
@@ -148,9 +139,9 @@ def _no_majority(k: Knowledge, ghost: Ghost) -> Problem:
     )
 
 
-def _data_gone(k: Knowledge, ghost: Ghost) -> Problem:
+def _data_gone(k: Knowledge, ghost: Ghost) -> Blocked:
     shard = k.shard_of_ghost[ghost.node_id]
-    return Problem(
+    return Blocked(
         f"shard {shard}: {ghost} is gone and so is every copy of its data; slots {k.lost[ghost.node_id]} have no owner",
         "Bring a Pod of the shard back with its volume, or set `allowDataLoss: true` for the "
         "instance: then empty servers take over.",
