@@ -146,7 +146,6 @@ class Server:
                 return
 
 
-@dataclass
 def kill_at_once(servers: Sequence[Server]) -> None:
     """End servers that run, as kill -9 does: all of them before any is waited for."""
     for server in servers:
@@ -156,6 +155,7 @@ def kill_at_once(servers: Sequence[Server]) -> None:
         server.kill()
 
 
+@dataclass
 class Fleet:
     """The servers of one instance, as a StatefulSet per shard would run them. A context manager."""
 
