@@ -26,6 +26,7 @@ from valkeyctl.dataplane import (
     plan,
     planned_layout,
 )
+from valkeyctl.dataplane.freshness import Freshness
 from valkeyctl.dataplane.plan_replicas import in_sync
 from valkeyctl.dataplane.slots import union
 
@@ -88,9 +89,9 @@ class Life:
         """A converge that ends after so many steps, each planned anew."""
         self.tale.append(f"take {most} steps")
         taken_at: dict[object, float] = {}
-        taken, idle_since = 0, time.monotonic()
+        taken, idle_since, freshness = 0, time.monotonic(), Freshness()
         while taken < most and time.monotonic() - idle_since < IDLE_S:
-            what = plan(self._fleet.spec, self._look())
+            what = plan(self._fleet.spec, View(freshness.mark(self._look().outcomes)))
             now = time.monotonic()
             actions = what.actions if isinstance(what, Steps) else ()
             # What has to be called for for a while is left to a whole converge.

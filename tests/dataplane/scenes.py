@@ -27,6 +27,7 @@ from valkeyctl.dataplane import (
     planned_layout,
     report,
 )
+from valkeyctl.dataplane.freshness import Freshness
 from valkeyctl.dataplane.plan_replicas import in_sync
 
 DEADLINE_S = 40.0
@@ -94,11 +95,11 @@ def look(fleet: Fleet, spec: Spec | None = None) -> View:
 
 def take_steps(fleet: Fleet, count: int, spec: Spec | None = None) -> int:
     """Take the first `count` steps one by one, each planned anew; returns how many there were before all was done."""
-    spec = spec or fleet.spec
+    spec, freshness = spec or fleet.spec, Freshness()
     taken_at: dict[object, float] = {}
     taken, deadline = 0, time.monotonic() + DEADLINE_S
     while taken < count:
-        what = plan(spec, look(fleet, spec))
+        what = plan(spec, View(freshness.mark(look(fleet, spec).outcomes)))
         if not isinstance(what, Steps):
             break
         now = time.monotonic()

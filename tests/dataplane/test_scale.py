@@ -189,14 +189,14 @@ def test_ends_what_was_interrupted_after_any_step(line: str, shards: int, to: in
             while True:
                 target = declared(to, 0, planned_layout(to, first.layout))
                 spec = become(fleet, target)
-                steps += 3
+                steps += 2
                 taken = scenes.take_steps(fleet, steps, spec)
                 scale(fleet, first if revert else target)
                 if not revert:
                     scale(fleet, first)
                 if taken < steps:
                     break
-        assert steps > 6
+        assert steps > 4
         assert_kept(fleet, written, keys)
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from valkeyctl.dataplane import errors
 from valkeyctl.dataplane.apply import apply_all
 from valkeyctl.dataplane.dial import Dialer
+from valkeyctl.dataplane.freshness import Freshness
 from valkeyctl.dataplane.links import Links
 from valkeyctl.dataplane.lookout import Lookout
 from valkeyctl.dataplane.loop import FASTEST_S, READY, SETTLE_S, SLOWEST_S, TRIES
@@ -17,10 +18,13 @@ from valkeyctl.dataplane.observe import MAX_PARALLEL, TIMEOUT_S, observe_over
 from valkeyctl.dataplane.plan import Blocked, Done, Plan, Steps, plan
 from valkeyctl.dataplane.progress import MoveClock, Progress, Teller
 from valkeyctl.dataplane.slots import EMPTY
-from valkeyctl.dataplane.steps import Action, MigrateSlots, MoveKeys, Step, counted, describe_all
+from valkeyctl.dataplane.steps import Action, HandOver, MigrateSlots, MoveKeys, Promote, Step, counted, describe_all
 from valkeyctl.dataplane.translate import where
-from valkeyctl.dataplane.view import Job, JobState, NodeView, View
+from valkeyctl.dataplane.view import Job, JobState, NodeView, Role, View
 from valkeyctl.dataplane.weigh import weigh
+
+AGAIN = ", again: nothing came of it before"
+"""Said of what servers agree to and bring about, or give up, later: they don't tell which."""
 
 
 def converge(
@@ -64,9 +68,11 @@ class _Run:
     decide: Callable[[Spec, View], Plan]
     taken_at: dict[Step, float] = field(default_factory=dict[Step, float])
     called_for_since: dict[Step, float] = field(default_factory=dict[Step, float])
+    asked: set[Step] = field(default_factory=set[Step])
     failures: dict[Step, int] = field(default_factory=dict[Step, int])
     hopeless: dict[Step, errors.ValkeyctlError] = field(default_factory=dict[Step, errors.ValkeyctlError])
     moves: MoveClock = field(default_factory=MoveClock)
+    freshness: Freshness = field(default_factory=Freshness)
     jobs_known: set[str] | None = None
     blocked_since: float | None = None
     pause_s: float = FASTEST_S
@@ -75,7 +81,7 @@ class _Run:
         last: Plan | None = None
         while True:
             self.may_go_on()
-            view = View(self.lookout.look())
+            view = View(self.freshness.mark(self.lookout.look()))
             self._note_failed_moves(view)
             what = self.decide(self.spec, view)
             self._follow_moves(what, view)
@@ -100,18 +106,25 @@ class _Run:
         self.may_go_on()
         failed = apply_all(self.links, due, self.lookout.endpoints)
         self.taken_at.update(dict.fromkeys(due, now))
-        done = [step for step in due if step not in failed]
-        # Keys are sent in many small turns; that it is done is told once, and how far it is in the summary.
-        by_keys = describe_all(step for step in done if isinstance(step, MoveKeys))
-        lines = (
-            *describe_all(step for step in done if not isinstance(step, MoveKeys)),
-            *(line for line in by_keys if line not in self.teller.done),
-        )
+        lines = self._told_as_done([step for step in due if step not in failed], view)
         self.teller.say(self._summary(what, view), tuple(wait.describe() for wait in what.waits), new=lines)
         for step, error in failed.items():
             self.teller.say(f"{step.describe()}: {error}", tuple(wait.describe() for wait in what.waits))
             self._count_failure(step, error)
         self._give_up_when_hopeless(what, view)
+
+    def _told_as_done(self, done: Sequence[Action], view: View) -> tuple[str, ...]:
+        """What was done, line by line, so that nothing that came to nothing reads as a success."""
+        self.asked = {step for step in self.asked if not _is_primary(step.member, view)}
+        again = [step for step in done if step in self.asked]
+        self.asked |= {step for step in done if isinstance(step, Promote | HandOver)}
+        # Keys are sent in many small turns; that it is done is told once, and how far it is in the summary.
+        by_keys = describe_all(step for step in done if isinstance(step, MoveKeys))
+        return (
+            *describe_all(step for step in done if not isinstance(step, MoveKeys) and step not in again),
+            *(f"{step.describe()}{AGAIN}" for step in again),
+            *(line for line in by_keys if line not in self.teller.done),
+        )
 
     def _follow_moves(self, what: Plan, view: View) -> None:
         """See how far moves of slots are, and ask once what the slots hold, where it takes its time."""
@@ -212,6 +225,11 @@ class _Run:
         """Look again at once after a change, and ever less often while nothing happens."""
         self.pause_s = FASTEST_S if changed else min(SLOWEST_S, self.pause_s * 1.1)
         time.sleep(max(0.0, min(self.pause_s, self.deadline - time.monotonic())))
+
+
+def _is_primary(member: Member, view: View) -> bool:
+    node = view.nodes.get(member)
+    return node is not None and node.role is Role.PRIMARY
 
 
 def _told_of(job: Job, view: View) -> str:

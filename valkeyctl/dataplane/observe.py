@@ -62,22 +62,21 @@ def observe_over(links: Links, spec: Spec, endpoints: Mapping[Member, Endpoint])
 
 def _ask(session: Session, *, with_timeout: bool) -> Outcome:
     questions = [*wire.OBSERVATION, *((wire.NODE_TIMEOUT,) if with_timeout else ())]
-    # A server that is known to understand the question is asked with the rest, in one round trip.
-    asked_at_once = session.moves_atomically
-    replies = session.ask([*questions, wire.JOBS] if asked_at_once else questions)
-    for reply in replies:
+    # Moves are asked for first: the slots of one that is told as ended are told as they are after it. The other way
+    # round, a move that ends in between would leave its slots where they were, with nobody moving them.
+    tells_moves = session.moves_atomically
+    told, *replies = session.ask([wire.JOBS, *questions]) if tells_moves else [None, *session.ask(questions)]
+    for reply in (told, *replies):
         if isinstance(reply, errors.ValkeyctlError):
             raise reply
     texts = [reply for reply in replies[: len(wire.OBSERVATION)] if isinstance(reply, bytes)]
     try:
         node = wire.node_view(session.endpoint, texts, replies[len(wire.OBSERVATION)] if with_timeout else None)
         session.moves_atomically = node.moves_atomically
-        if not node.moves_atomically:
-            return node
-        told = replies[-1] if asked_at_once else session.ask([wire.JOBS])[0]
-        if isinstance(told, errors.ValkeyctlError):
-            raise told
-        return replace(node, jobs=wire.jobs(told))
+        if node.moves_atomically and not tells_moves:
+            # Now that it is known to understand the question, all is asked in that order.
+            return _ask(session, with_timeout=with_timeout)
+        return replace(node, jobs=wire.jobs(told)) if tells_moves else node
     except wire.StillLoading as e:
         detail = f"{where(session.endpoint)}: the server still reads its dataset"
         return Unreachable(session.endpoint, Why.LOADING, detail, node_id=e.node_id)

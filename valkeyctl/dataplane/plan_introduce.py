@@ -10,7 +10,7 @@ from valkeyctl.dataplane.findings import Findings
 from valkeyctl.dataplane.knowledge import Knowledge
 from valkeyctl.dataplane.model import Member
 from valkeyctl.dataplane.shards import Shard
-from valkeyctl.dataplane.steps import Introduce, Remind, SetEpoch, StartAnew
+from valkeyctl.dataplane.steps import Introduce, Remind, SetEpoch
 from valkeyctl.dataplane.view import NodeView, Role
 
 MOST_AT_ONCE = 40
@@ -18,15 +18,14 @@ MOST_AT_ONCE = 40
 """
 
 
-def introduce_members(k: Knowledge, shards: Sequence[Shard], found: Findings) -> None:
+def introduce_members(k: Knowledge, shards: Sequence[Shard], found: Findings, *, apart: Set[Member]) -> None:
     """Introduce each pair of members that doesn't know each other, directly.
 
     A single seed would leave the rest to gossip, which takes a second or more; directly it takes a fifth of that. Pairs
     whose entry is stale, because one came back under a new address, are introduced again in the same way; the servers
-    recognise one another by id and correct the address (report C1).
+    recognise one another by id and correct the address (report C1). Nobody is introduced to who is `apart`.
     """
-    anew = {step.member for step in found.actions if isinstance(step, StartAnew)}
-    nodes = [node for member, node in k.nodes.items() if member not in anew]
+    nodes = [node for member, node in k.nodes.items() if member not in apart]
     # An epoch can be set only on a node that knows nobody, so that comes first; and what two strangers both claim has
     # to be settled before they meet, or the server settles it by deleting one side's keys.
     postponed = bool(k.disputes) or any(isinstance(step, SetEpoch) for step in found.actions)

@@ -14,12 +14,14 @@ from valkeyctl.dataplane.view import NodeView, Role
 
 
 def release_members(k: Knowledge, shards: Sequence[Shard], found: Findings) -> None:
-    """Forget what is empty and leaves, everywhere in one round; then make it forget all others.
+    """Make what is empty and leaves forget all others, under a new id. Its former one, which is nobody's from then on,
+    the others forget like that of any node that is gone.
 
-    In that order: a node that still knows others keeps telling them who it is, and who bans it for a minute doesn't
-    listen. At the end it is as empty as a new one, and so is its disk: should it come back, nothing has to be
-    disbelieved. Replicas go like their primaries; nothing attaches them elsewhere. An introduction that is under way is
-    let end before, or time out: forgotten or reset in the middle of it, the two would know each other at its end.
+    In that order: whoever is forgotten is banned, and may be taken back at any time, or introduce itself. Where the
+    others forgot it first, a run that stopped in between would leave a member that some ban for a minute. At the end it
+    is as empty as a new one, and so is its disk: should it come back, nothing has to be disbelieved. Replicas go like
+    their primaries; nothing attaches them elsewhere. An introduction that is under way is let end before, or time out:
+    reset in the middle of it, the two would know each other at its end.
     """
     election_due = any(shard.heirs and shard.problem is None for shard in shards)
     for ghost in k.ghosts:
@@ -39,10 +41,7 @@ def release_members(k: Knowledge, shards: Sequence[Shard], found: Findings) -> N
             found.wait(node.member, "nobody is being introduced to it any more")
         elif any(other.primary_id == node.node_id or _believes(other, node) for other in knowing):
             found.wait(node.member, "nobody believes any more that it owns something")
-        elif knowing:
-            for other in knowing:
-                found.do(Forget(other.member, node.node_id, str(node.member)))
-        elif node.peers:
+        elif knowing or node.peers:
             found.do(Leave(node.member))
 
 
@@ -71,9 +70,15 @@ def _forget_unseen(k: Knowledge, ghost: Ghost, found: Findings, *, election_due:
             found.wait(member, f"it hears that {ghost} owns nothing any more")
         elif k.view.nodes[member].primary_id == ghost.node_id:
             found.symptom(member, f"it replicates another node than {ghost}")
+        elif _has_open_slots(k.view.nodes[member], ghost):
+            found.wait(member, f"{ghost} answers: slots are open between the two, and it may hold keys of them")
         else:
             found.do(Forget(member, ghost.node_id, str(ghost.member)))
 
 
 def _believes(other: NodeView, node: NodeView) -> bool:
     return bool(other.peers[node.node_id].slots)
+
+
+def _has_open_slots(node: NodeView, ghost: Ghost) -> bool:
+    return ghost.node_id in (*node.migrating.values(), *node.importing.values())

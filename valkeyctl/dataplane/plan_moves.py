@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 from valkeyctl.dataplane.findings import Findings
 from valkeyctl.dataplane.knowledge import Knowledge
+from valkeyctl.dataplane.plan_hearing import all_is_heard
 from valkeyctl.dataplane.plan_introduce import knows
 from valkeyctl.dataplane.plan_open import Roles, knows_its_slots, on_the_way, one_database_only
 from valkeyctl.dataplane.plan_replicas import in_sync
@@ -67,6 +68,8 @@ def move_slots(k: Knowledge, shards: Sequence[Shard], found: Findings) -> None:
         if hindrance:
             found.symptom(one.taker.member, hindrance)
             continue
+        if not all_is_heard(k, one.giver, one.taker, one.slots, found):
+            continue
         if not roles.allow(one.giver, one.taker, k.spec.migration.max_parallel):
             found.symptom(one.taker.member, f"{one.giver.member} has its turn to give it {len(one.slots)} slots")
             continue
@@ -103,6 +106,8 @@ def _hindrance(k: Knowledge, shards: Sequence[Shard], one: Transfer) -> str:
     taker = one.taker
     if not all(knows(node, taker) and knows(taker, node) for node in k.nodes.values() if node is not taker):
         return f"all others know {taker.member} before it takes slots"
+    if taker.is_empty and not taker.fresh:
+        return "it takes its first slots under an id that nobody can have forgotten"
     if not knows_its_slots(k, taker):
         return f"{taker.member} hears which slots it has given away"
     if not taker.state_ok:

@@ -15,6 +15,7 @@ from valkeyctl.dataplane.findings import Findings
 from valkeyctl.dataplane.ghosts import Kind
 from valkeyctl.dataplane.knowledge import Knowledge
 from valkeyctl.dataplane.model import Member
+from valkeyctl.dataplane.plan_hearing import all_is_heard
 from valkeyctl.dataplane.rounds import Blocked
 from valkeyctl.dataplane.shards import Shard
 from valkeyctl.dataplane.slots import SlotSet
@@ -39,6 +40,8 @@ def close_open_slots(k: Knowledge, shards: Sequence[Shard], found: Findings) -> 
     roles = Roles.of(k, found)
     for (owner, to), slots in finish.items():
         one, other, these = k.nodes[owner], k.nodes[to], SlotSet.of(slots)
+        if not all_is_heard(k, one, other, these, found):
+            continue
         if not knows_its_slots(k, other) or not roles.allow(one, other, len(finish)):
             found.symptom(owner, f"it has its turn to finish {counted(these)}, which are open")
             continue

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Sequence, Set
 
 from valkeyctl.dataplane.findings import Findings
 from valkeyctl.dataplane.knowledge import Knowledge
+from valkeyctl.dataplane.model import Member
 from valkeyctl.dataplane.shards import Shard
-from valkeyctl.dataplane.slots import SlotSet, union
+from valkeyctl.dataplane.slots import EMPTY, SlotSet, union
 from valkeyctl.dataplane.steps import AssignSlots, DropSlots, SetEpoch
 from valkeyctl.dataplane.view import NodeView
 
@@ -34,17 +35,23 @@ def settle_claims(k: Knowledge, shards: Sequence[Shard], found: Findings) -> Non
                 found.do(DropSlots(node.member, k.owned[node.member]))
 
 
-def assign_slots(k: Knowledge, shards: Sequence[Shard], found: Findings) -> None:
-    """Give each shard's primary the planned slots that nobody owns.
+def assignable(k: Knowledge, shards: Sequence[Shard], shard: Shard) -> SlotSet:
+    """The planned slots that nobody owns and that a shard's primary is to be given now."""
+    if _all_disks_are_empty(k) or k.must_wait_for:
+        return EMPTY
+    return k.target[shard.index] & _ownerless(k, shards)
+
+
+def assign_slots(k: Knowledge, shards: Sequence[Shard], found: Findings, *, apart: Set[Member]) -> None:
+    """Give each shard's primary the planned slots that nobody owns, if it isn't `apart`.
 
     Never slots that a member which hasn't answered may own, nor those of a lost owner while somebody may take over from
     it, or without consent where keys may be gone for good.
     """
-    if k.spec.formed and k.spec.persistent and not k.spec.accept_data_loss and k.empty_throughout:
+    if _all_disks_are_empty(k):
         _refuse_to_form_on_empty_disks(k, found)
         return
-    given_up = frozenset[str]().union(*(shard.given_up for shard in shards))
-    to_give = k.free | union(k.lost[node_id] for node_id in given_up)
+    to_give = _ownerless(k, shards)
     epoch = k.newest_epoch
     for shard in shards:
         slots = k.target[shard.index] & to_give
@@ -59,6 +66,8 @@ def assign_slots(k: Knowledge, shards: Sequence[Shard], found: Findings) -> None
             found.wait(shard.primary.member, f"{names} answers: it may own slots {slots}")
             continue
         primary = shard.primary
+        if primary.member in apart:
+            continue
         if not primary.peers and primary.config_epoch == 0:
             epoch += 1
             found.do(SetEpoch(primary.member, epoch))
@@ -66,6 +75,15 @@ def assign_slots(k: Knowledge, shards: Sequence[Shard], found: Findings) -> None
         else:
             lost = bool(slots & union(k.lost.values()))
             _assign_in_a_cluster(primary, slots, k.view.member_of_id, found, lost=lost)
+
+
+def _ownerless(k: Knowledge, shards: Sequence[Shard]) -> SlotSet:
+    given_up = frozenset[str]().union(*(shard.given_up for shard in shards))
+    return k.free | union(k.lost[node_id] for node_id in given_up)
+
+
+def _all_disks_are_empty(k: Knowledge) -> bool:
+    return k.spec.formed and k.spec.persistent and not k.spec.accept_data_loss and k.empty_throughout
 
 
 def _refuse_to_form_on_empty_disks(k: Knowledge, found: Findings) -> None:

@@ -217,7 +217,7 @@ class MoveKeys(AtMember):
 
 @dataclass(frozen=True)
 class Leave(AtMember):
-    """Make an empty member that nobody knows any more a node that knows nobody either, with a new id."""
+    """Make a member that has given all it had an empty node that knows nobody, with a new id."""
 
     settles_in_s: ClassVar[float] = 1.0
 
@@ -228,18 +228,13 @@ class Leave(AtMember):
 
 @dataclass(frozen=True)
 class StartAnew(AtMember):
-    """Give an empty member, which some others have forgotten, a new id.
-
-    Not at once: while members are introduced, one of two knows the other sooner, on a busy machine by a second and
-    more; and whoever bans a node does so for a minute.
-    """
+    """Give an empty member, whose id some others may have banned, a new one."""
 
     settles_in_s: ClassVar[float] = 1.0
-    sure_in_s: ClassVar[float] = 3.0
 
     def describe(self) -> str:
         """One line for a person."""
-        return f"{self.member}: start anew, as it was forgotten by some"
+        return f"{self.member}: start anew, under an id that nobody has forgotten"
 
 
 def counted(slots: SlotSet) -> str:
@@ -307,7 +302,7 @@ _TOGETHER: dict[type[Action], str] = {
     MigrateSlots: "move slots from",
     MoveKeys: "move slots from",
     Leave: "make leave the cluster",
-    StartAnew: "start anew, as some have forgotten them,",
+    StartAnew: "start anew, under ids that nobody has forgotten,",
     SetNodeTimeout: "set the node timeouts of",
 }
 _MOST_LINES = 4

@@ -100,7 +100,8 @@ class NodeView:
     of the node at the other end of an open slot, and `open_slot_keys` how many keys it holds in each slot that is
     open anywhere. `node_timeout_ms` is its live `cluster-node-timeout`, None where nobody asked. `jobs` are the moves
     of slots that it remembers, running or ended (none before 9.0). `other_databases`: it holds keys in another database
-    than 0 (since 9.0, where `cluster-databases` allows it).
+    than 0 (since 9.0, where `cluster-databases` allows it). `fresh`: this run has seen its id before any other node
+    knew it, so that nobody can have forgotten it; a single look doesn't tell.
     """
 
     endpoint: Endpoint
@@ -123,6 +124,7 @@ class NodeView:
     node_timeout_ms: int | None = None
     jobs: tuple[Job, ...] = ()
     other_databases: bool = False
+    fresh: bool = False
 
     @property
     def moves_atomically(self) -> bool:
@@ -138,6 +140,12 @@ class NodeView:
     def running_jobs(self) -> tuple[Job, ...]:
         """The moves in which it gives slots away now."""
         return tuple(job for job in self.jobs if job.gives and job.state is JobState.RUNNING)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it is a primary that has nothing, and is given nothing at the moment."""
+        busy = self.is_moving_slots or self.migrating or self.importing
+        return self.role is Role.PRIMARY and not (self.slots or self.keys or busy)
 
     @property
     def member(self) -> Member:

@@ -8,8 +8,9 @@ import pytest
 
 from tests.unit.dataplane.test_moves import formed, target
 from tests.unit.dataplane.test_properties import finish
+from tests.unit.dataplane.views import change_all, change_peers
 from tests.unit.dataplane.world import World
-from valkeyctl.dataplane import Done, Member, Spec, Steps, plan, planned_layout
+from valkeyctl.dataplane import Done, Member, Spec, Steps, Unreachable, Why, plan, planned_layout
 from valkeyctl.dataplane.knowledge import PATIENCE_S
 from valkeyctl.dataplane.slots import EMPTY
 from valkeyctl.dataplane.steps import Forget, MigrateSlots
@@ -38,6 +39,35 @@ def test_is_forgotten_by_all_after_its_shard_has_given_all_it_had() -> None:
     assert finish(world) == Done()
     assert not any(gone in node.known for node in world.nodes.values() if node.alive)
     world.check_served()
+
+
+def test_is_not_forgotten_while_slots_are_open_to_it() -> None:
+    """A scale-out that was killed while keys were sent, and reverted: they may be where nobody answers now."""
+    three = Spec("t", 3, 0, planned_layout(3), formed=True)
+    world = formed(three, since_9=False)
+    world.become(target(4, 0, three.layout))
+    world.phases = lambda: 3
+    taker = Member(3, 0)
+    while not world.at(taker).importing:
+        what = plan(world.spec, world.view())
+        assert isinstance(what, Steps)
+        for step in what.actions:
+            world.take(step)
+        world.settle()
+    world.become(three)
+    seen = world.view()
+    silent = Unreachable(seen.nodes[taker].endpoint, Why.NO_ANSWER, "silent", for_s=PATIENCE_S)
+    view = View({**seen.outcomes, taker: silent})
+    lost = world.at(taker).node_id
+    missed = change_peers(view, lost, three.members, lambda peer: replace(peer, linked=False, failed=True))
+    what = plan(world.spec, missed)
+    assert isinstance(what, Steps)
+    assert not [step for step in what.actions if isinstance(step, Forget)]
+    assert "slots are open between the two" in "; ".join(what.describe())
+    closed = change_all(missed, migrating={}, importing={})
+    what = plan(world.spec, closed)
+    assert isinstance(what, Steps)
+    assert {step.member for step in what.actions if isinstance(step, Forget)} == set(three.members)
 
 
 def test_one_that_the_others_reach_is_awaited_for_a_while_and_then_left() -> None:

@@ -122,8 +122,8 @@ def test_moves_the_fewest_slots_and_each_once(scaling: tuple[World, Spec]) -> No
 @OFTEN
 @given(data=st.data(), scaling=scalings())
 def test_ends_where_it_should_however_it_was_interrupted(data: st.DataObject, scaling: tuple[World, Spec]) -> None:
-    """Parts of plans, sending that broke off in the middle, moves that failed; writes beside it, and now and then
-    another declaration: the former, or one more.
+    """Parts of plans, sending that broke off in the middle, moves that failed; writes beside it, empty members that
+    somebody has forgotten, and now and then another run, or another declaration: the former, or one more.
     """
     world, spec = scaling
     former = world.spec
@@ -131,11 +131,15 @@ def test_ends_where_it_should_however_it_was_interrupted(data: st.DataObject, sc
     world.fails = lambda: data.draw(st.booleans())
     world.become(spec)
     for _ in range(data.draw(st.integers(0, 14))):
-        match data.draw(st.sampled_from(["plan", "plan", "settle", "write", "revert"])):
+        match data.draw(st.sampled_from(["plan", "plan", "settle", "write", "revert", "another run", "ban"])):
             case "plan":
                 what = plan(world.spec, world.view())
                 if isinstance(what, Steps):
                     advance(world, part_of(data, what))
+            case "another run":
+                world.new_run()
+            case "ban":
+                world.ban_an_empty_one()
             case "settle":
                 world.settle()
             case "write":

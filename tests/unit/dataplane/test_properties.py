@@ -65,7 +65,8 @@ def advance(world: World, what: Steps) -> None:
 
 
 def finish(world: World) -> Done | Blocked:
-    """Plan and carry out until nothing is left to do."""
+    """Another run: plan and carry out until nothing is left to do."""
+    world.new_run()
     for _ in range(MOST_ROUNDS):
         what = plan(world.spec, world.view())
         if not isinstance(what, Steps):

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from valkeyctl.dataplane import Absent, Endpoint, Member, NodeView, Role, Spec, View, pod_name, steps
+from valkeyctl.dataplane.freshness import Freshness
 from valkeyctl.dataplane.slots import EMPTY, SlotSet
 from valkeyctl.dataplane.steps import Action
 from valkeyctl.dataplane.view import Job, JobState, Outcome, Peer, ReplicaLink
@@ -32,7 +33,8 @@ it.
 @dataclass
 class Node:
     """A server. `data` names what it holds, each with its slot; `known` is what it believes of others; `banned` whom it
-    has forgotten. `migrating` and `importing` are its open slots, `jobs` the moves that it does by itself.
+    was told to forget a moment ago. `migrating` and `importing` are its open slots, `jobs` the moves that it does by
+    itself.
     """
 
     member: Member
@@ -65,8 +67,14 @@ class World:
         self.phases: Callable[[], int] = lambda: PHASES
         self.fails: Callable[[], bool] = lambda: False
         self._ids = itertools.count(1)
+        self._back = False
+        self.new_run()
         for member in spec.members:
             self.fresh(member)
+
+    def new_run(self) -> None:
+        """Whoever plans from now on has seen nothing of what was before."""
+        self.freshness = Freshness()
 
     # --- what the environment does -----------------------------------------------------------------------------------
 
@@ -99,6 +107,17 @@ class World:
             (taker if taker is not None and taker.alive else node).data |= {item}
             self.data.add(item)
 
+    def ban_an_empty_one(self) -> None:
+        """By hand: the first server tells the others to forget one that has nothing, as long as it is told to."""
+        teller, *others = (self.at(member) for member in sorted(self.here))
+        for node in others:
+            busy = node.slots or node.importing or node.primary_id or any(n.primary_id == node.node_id for n in others)
+            taking = any(job.other_id == node.node_id and job.state is JobState.RUNNING for job in self._jobs())
+            if not busy and not taking and node.node_id in teller.known:
+                del teller.known[node.node_id]
+                teller.banned.add(node.node_id)
+                return
+
     def become(self, spec: Spec) -> None:
         """Another declaration: new members have their servers, those that aren't declared any more are leaving."""
         for member in spec.members:
@@ -129,7 +148,7 @@ class World:
         outcomes: dict[Member, Outcome] = {}
         for member in self.spec.everybody:
             outcomes[member] = self._seen(self.at(member)) if member in self.here else Absent(member, for_s)
-        return View(outcomes)
+        return View(self.freshness.mark(outcomes))
 
     def _seen(self, node: Node) -> NodeView:
         replica = node.role is Role.REPLICA
@@ -215,7 +234,8 @@ class World:
                 copied = node.role is Role.REPLICA and node.data <= self._held(without=node)
                 _ensure(not node.slots and (not node.data or copied), "only an empty node leaves")
                 knowing = [n for n in self._alive() if node.node_id in n.known and n.member not in self.spec.leaving]
-                _ensure(not knowing, "who leaves is forgotten before")
+                _ensure(not any(n.known[node.node_id].slots for n in knowing), "nobody sends clients to who leaves")
+                _ensure(not any(n.primary_id == node.node_id for n in knowing), "nobody follows who leaves")
                 self.fresh(node.member)
             case steps.StartAnew():
                 _ensure(not node.slots and not node.data, "only an empty node starts anew")
@@ -256,9 +276,7 @@ class World:
     def _forget(self, node: Node, node_id: str) -> None:
         _ensure(node.primary_id != node_id, "a server doesn't forget its primary")
         gone = self.nodes[node_id]
-        running = [job for job in gone.jobs if job.state is JobState.RUNNING]
-        leaves = gone.member in self.spec.leaving and not gone.slots and not running
-        _ensure(not gone.alive or leaves, "nobody forgets a node that lives, unless it leaves and has given all it had")
+        _ensure(not gone.alive, "nobody forgets a node that lives")
         for heir in self._alive():
             owner_elsewhere = not gone.slots.bits & ~self._owned().bits
             awaits = heir.primary_id == node_id and heir.data and not owner_elsewhere
@@ -269,7 +287,10 @@ class World:
     # --- what servers do by themselves -------------------------------------------------------------------------------
 
     def settle(self) -> None:
-        """Let gossip, elections, demotions and copies come to their end."""
+        """Let gossip, elections, demotions and copies come to their end; whom some ban comes and goes."""
+        self._back = not self._back
+        if self._back:
+            self._come_back()
         for node in self._alive():
             self._end_jobs(node, JobState.FAILED if self.fails() else JobState.DONE)
         before = None
@@ -281,6 +302,23 @@ class World:
                 if node.role is Role.REPLICA and former is not None and not former.alive and node.data:
                     self._elect(node)
             self._copy()
+        if not self._back:
+            self._forget_the_banned()
+
+    def _come_back(self) -> None:
+        """A node introduces itself to whom it knows and who doesn't know it, banned or not."""
+        for node in self._alive():
+            for other in self._alive():
+                if other.node_id in node.known and node.node_id in other.banned:
+                    self._hear(other, node)
+
+    def _forget_the_banned(self) -> None:
+        """Pings have all others forget whom one bans, with the slots that they believe to be its."""
+        banned = frozenset[str]().union(*(node.banned for node in self._alive()))
+        for node in self._alive():
+            for node_id in banned & node.known.keys():
+                del node.known[node_id]
+                node.banned.add(node_id)
 
     def _signature(self) -> tuple[object, ...]:
         return tuple(
@@ -299,7 +337,7 @@ class World:
                     if third not in node.known:
                         self._hear(node, alive[third])
                         self._hear(alive[third], node)
-                if node.node_id in other.banned:
+                if node.node_id in other.banned and node.node_id not in other.known:
                     continue  # What a node tells that it has forgotten it doesn't listen to.
                 self._hear(node, other)
                 self._hear(other, node)
@@ -308,7 +346,6 @@ class World:
         """`node` hears from `other`; of what both claim, the newer epoch has it."""
         if node is other:
             return
-        node.banned.discard(other.node_id)
         older = (node.epoch, node.node_id) < (other.epoch, other.node_id)
         if node.role is other.role is Role.PRIMARY and node.slots.bits & other.slots.bits and older:
             self._lose(node, other.slots)
@@ -328,7 +365,11 @@ class World:
         node.data -= keys
         node.migrating = {slot: to for slot, to in node.migrating.items() if slot not in slots}
 
+    def _ensure_nobody_bans(self, node: Node) -> None:
+        _ensure(not any(node.node_id in other.banned for other in self._alive()), "nobody bans who takes slots")
+
     def _begin(self, giver: Node, taker: Node, slots: SlotSet) -> None:
+        self._ensure_nobody_bans(taker)
         _ensure(self.method_since_9, "the server knows the command")
         _ensure(slots.issubset(giver.slots) and taker.node_id in giver.known, "it gives what it owns to whom it knows")
         _ensure(taker.alive and taker.role is Role.PRIMARY, "slots go to a primary that lives")
@@ -353,6 +394,7 @@ class World:
     def _send(self, giver: Node, step: steps.MoveKeys) -> None:
         """As far as the phases go; the next step goes on from there."""
         taker, slots, phases = self.nodes[step.to_id], step.slots, self.phases()
+        self._ensure_nobody_bans(taker)
         _ensure(slots.issubset(giver.slots) and taker.node_id in giver.known, "it gives what it owns to whom it knows")
         _ensure(taker.alive and taker.role is Role.PRIMARY, "slots go to a primary that lives")
         new = slots - step.begun
@@ -477,6 +519,9 @@ class World:
         for node in self._alive():
             layout[node.member.shard] |= node.slots
         return layout
+
+    def _jobs(self) -> list[Job]:
+        return [job for node in self._alive() for job in node.jobs]
 
     def _alive(self) -> list[Node]:
         return [self.nodes[node_id] for node_id in self.here.values()]
