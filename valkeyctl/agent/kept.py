@@ -11,6 +11,8 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from valkeyctl.agent.mounts import read_together
+
 BASE, LIVE, DEFAULTS = "valkey.conf", "live.conf", "defaults.json"
 """The files of the ConfigMap: what takes a start of the server, what it takes while it runs, and its own defaults."""
 
@@ -53,10 +55,11 @@ class Kept:
         password = secret.read_bytes()
         if not password:
             raise ValueError(f"the password is empty: {secret}")
-        self.write_live((config / LIVE).read_text())
+        settings = read_together((config / LIVE, config / BASE))
+        self.write_live(settings[config / LIVE].decode())
         self.write_passwords(Passwords(password, primary=password))
         # Last: it says that all is there.
-        replace_file(self.run / _BASE, (config / BASE).read_bytes())
+        replace_file(self.run / _BASE, settings[config / BASE])
 
     @property
     def base(self) -> str:

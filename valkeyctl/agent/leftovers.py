@@ -8,6 +8,7 @@ from valkeyctl.agent.disk import NODE_TABLE, persistence, read_disk
 from valkeyctl.agent.environment import Environment
 from valkeyctl.agent.guard import RULES, Rules
 from valkeyctl.agent.kept import BASE, LIVE, Kept
+from valkeyctl.agent.mounts import read_together
 from valkeyctl.agent.tale import Tale
 
 
@@ -26,7 +27,10 @@ class Leftovers:
 
     def rules(self) -> Rules:
         """How long the guard waits, by the node timeout that the servers are started with."""
-        said = "".join(f"{text}\n" for text in self._settings()).splitlines()
+        try:
+            said = "".join(f"{text}\n" for text in self._settings()).splitlines()
+        except OSError:
+            return RULES
         told = [line.split()[1].strip("\"'") for line in said if line.startswith("cluster-node-timeout ")]
         return Rules.for_node_timeout(int(told[-1]) / 1000) if told and told[-1].isdigit() else RULES
 
@@ -49,12 +53,12 @@ class Leftovers:
             return ()
 
     def _settings(self) -> Sequence[str]:
-        """The texts of the server's file, without what this Pod alone has."""
+        """The texts of the server's file, without what this Pod alone has. Raises OSError where they can't be read:
+        what a server would load isn't known then.
+        """
         try:
             return (self._kept.base, self._kept.live)
         except OSError:  # nothing was rendered in this Pod so far
             pass
-        try:
-            return tuple((self._environment.config / name).read_text() for name in (BASE, LIVE))
-        except OSError:
-            return ()
+        found = read_together(self._environment.config / name for name in (BASE, LIVE))
+        return tuple(text.decode() for text in found.values())
