@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -177,6 +178,11 @@ class Pod:
         return valkey.Valkey(
             host=self.address, port=PORT, password=PASSWORD.decode(), decode_responses=True, socket_timeout=5
         )
+
+    def listens(self) -> bool:
+        """Whether a server runs at its address."""
+        with socket.socket() as probe:
+            return probe.connect_ex((self.address, PORT)) == 0
 
     def probe(self, path: str) -> tuple[int, str]:
         """What the agent answers to a probe: status and text."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import signal
-import socket
 import subprocess
 import time
 from pathlib import Path
@@ -42,7 +41,7 @@ def test_a_server_that_died_beside_a_dead_agent_waits_for_the_next_agent() -> No
         pod.kill_server()
         eventually(lambda: scenes.is_primary(pods, OTHER), pods)
         time.sleep(1.0)
-        assert not _listens(pod.address)
+        assert not pod.listens()
         pod.start_agent()
         eventually(lambda: scenes.ready(pods) and not scenes.is_primary(pods, ONE), pods)
         assert scenes.held_by(pods, OTHER, keys)
@@ -57,7 +56,7 @@ def test_a_frozen_agent_holds_its_server_until_it_thaws() -> None:
         pod.agent.send_signal(signal.SIGSTOP)
         pod.kill_server()
         eventually(lambda: scenes.is_primary(pods, OTHER), pods)
-        assert not _listens(pod.address)
+        assert not pod.listens()
         pod.agent.send_signal(signal.SIGCONT)
         eventually(lambda: scenes.ready(pods) and not scenes.is_primary(pods, ONE), pods)
         assert scenes.held_by(pods, OTHER, keys)
@@ -102,11 +101,6 @@ def test_hardly_wakes_at_rest() -> None:
 
 def _run_id(info: object) -> str:
     return next(line for line in str(info).splitlines() if line.startswith("run_id:"))
-
-
-def _listens(address: str) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex((address, 7379)) == 0
 
 
 def _wakes(process: subprocess.Popen[bytes] | None) -> int:

@@ -32,19 +32,20 @@ def knows_other_shards(me: Tale) -> bool:
 def standing(me: Tale, told: Told) -> Standing:
     """What the member of `me`, whose server is down, is to those that have `told` of themselves.
 
-    Only who runs can say that it was forgotten: a table on a disk is as old as its own. Who knows it says so at once.
+    Only who runs can say that it was forgotten: a table on a disk is as old as its own. Who knows it says so at once;
+    who couldn't be asked has not said that it doesn't.
     Where its shard serves any slot, it has a primary there to follow, and needs no new start.
     """
     if not knows_other_shards(me):
         return Standing.MEMBER
     running = [tale for tale in told.values() if tale.server is Server.UP]
-    # An agent of an older version doesn't tell whom it knows.
-    if any(tale.knows_asker is not False for tale in running):
+    if any(tale.knows_asker for tale in running):
         return Standing.MEMBER
     serving = [tale for tale in running if tale.role is Role.PRIMARY and tale.slots]
     if any(tale.member.shard == me.member.shard for tale in serving):
         return Standing.MEMBER
-    if union(tale.slots for tale in serving) == SlotSet.all():
+    nobody_knows = all(tale.knows_asker is False for tale in running)
+    if nobody_knows and union(tale.slots for tale in serving) == SlotSet.all():
         return Standing.FORMER
     if not running and any(tale.member.shard != me.member.shard for tale in told.values()):
         return Standing.MEMBER

@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from valkeyctl.agent import render
 from valkeyctl.agent.disk import Unreadable
@@ -20,8 +21,9 @@ from valkeyctl.agent.guard import Hold, Rules, Start, decide, follows
 from valkeyctl.agent.kept import replace_file
 from valkeyctl.agent.logs import Log
 from valkeyctl.agent.peers import Peers
+from valkeyctl.agent.promise import Promise
 from valkeyctl.agent.state import Phase, ServerState
-from valkeyctl.agent.tale import Tale
+from valkeyctl.agent.tale import Server, Tale
 from valkeyctl.agent.telling import Telling
 from valkeyctl.agent.watch import Watch
 from valkeyctl.dataplane.model import Member
@@ -34,9 +36,9 @@ NOTICED_S = 0.02
 ASK_S = 0.5
 """How long the others' agents may take to answer."""
 TOLD_S = 1.0
-"""How long a tale counts: what it says of a running server may then be over."""
-PROMISE_S = 1.0
-"""How long nothing starts after somebody was told so who may act on it; who acts is quicker (`promotion.ACT_S`)."""
+"""How long a tale counts, and what was judged by it: what it says of a running server may then be over."""
+PROMISED = "promised"
+"""The file that keeps what was promised, should this agent end."""
 SET_ASIDE = "set-aside"
 """The file that names the folder on the disk into which start.sh moves what a former member left."""
 
@@ -52,28 +54,36 @@ class Gate:
         self._log = log
         self._door = Door(environment.run / "start")
         # An agent that comes back finds a server that it permitted before, or one that is about to start.
-        self._permitted = bool(self._door.answered())
-        self._about_to_permit = False
+        self._promise = Promise(environment.run / PROMISED, permitted=bool(self._door.answered()))
         self._seen = False
         self._died_at: int | None = None
-        self._promised_at = float("-inf")
         self._verdict = ""
         self.holding_since: float | None = None
 
     @property
     def held(self) -> bool:
         """Whether no server runs and none may start before this gate permits it."""
-        return not self._permitted and not self._about_to_permit
+        return self._promise.held
 
     @property
     def waits_for(self) -> str:
         """Why a start that is asked for isn't permitted yet; "" when none is."""
         return self._verdict if self.holding_since is not None else ""
 
-    def promise(self, me: Tale, asker: Tale) -> None:
-        """A member was told that it is held: one that may stand in for this one can rely on it for a moment."""
-        if me.held and asker.running and follows(asker, me.node_id):
-            self._promised_at = time.monotonic()
+    def promise(self, me: Tale, asker: Tale) -> Tale:
+        """The own tale as it may be told to a member that asks. One that may stand in for this one can rely for a
+        moment on being told that this one is held; so that is noted before, and not told where it is over by now.
+        """
+        # Who doesn't say which node it is may be a replica whose agent has nothing to go by yet.
+        may_act = asker.running and (follows(asker, me.node_id) or not asker.node_id)
+        if not me.held or not may_act:
+            return me
+        try:
+            if self._promise.give():
+                return me
+        except OSError as error:
+            self._log.error("gate", f"a promise can't be noted, and isn't given: {error}")
+        return replace(me, held=False, server=Server.LOADING)
 
     def listen(self, state: ServerState) -> None:
         """Notice the end of the server: what was permitted is over then."""
@@ -81,7 +91,7 @@ class Gate:
             self._seen = True
         elif self._seen:
             self._seen = False
-            self._permitted = False
+            self._promise.withdraw()
             self._door.take_back()
             self._died_at = state.number
             self._door.knock()
@@ -95,7 +105,7 @@ class Gate:
             if token:
                 self._judge(token, telling, peers, stopping, beat)
                 continue
-            if self._permitted and self._watch.state.phase is Phase.DOWN:
+            if not self.held and self._watch.state.phase is Phase.DOWN:
                 self._door.ring()  # the last ring may have been lost with an agent that ended
             self._door.wait(AT_REST_S)
 
@@ -113,7 +123,7 @@ class Gate:
         self, token: str, telling: Telling, peers: Peers, stopping: threading.Event, beat: Callable[[], None]
     ) -> None:
         """Stay with one request until it is answered, or another one has taken its place."""
-        self._permitted = False
+        self._promise.withdraw()
         self._verdict = ""
         asked_at = self.holding_since = time.monotonic()
         heard: dict[Member, tuple[float, Tale]] = {}
@@ -126,26 +136,32 @@ class Gate:
                 self._door.wait(NOTICED_S)
                 continue
             self._spread(telling, peers)
-            verdict = self._verdict_on(telling, peers, heard, time.monotonic() - asked_at)
+            began_at = time.monotonic()
+            verdict = self._verdict_on(telling, peers, heard, began_at - asked_at)
             self._say(verdict)
             # From here on the others are told that it may start any moment. Who was promised otherwise just before may
-            # still act on it, so that is waited for, and judged anew.
-            self._about_to_permit = isinstance(verdict, Start)
-            if isinstance(verdict, Start) and time.monotonic() - self._promised_at > PROMISE_S:
+            # still act on it, so that is waited for, and judged anew; so is what took so long that it may be over.
+            may_start = self._promise.intend(start=isinstance(verdict, Start))
+            if isinstance(verdict, Start) and may_start and time.monotonic() - began_at <= TOLD_S:
                 self._permit(token, anew=verdict.anew)
             else:
                 self._door.wait(ASK_AGAIN_S)
-        self._about_to_permit = False
+        self._promise.intend(start=False)
         self.holding_since = None
 
     def _verdict_on(
         self, telling: Telling, peers: Peers, heard: dict[Member, tuple[float, Tale]], waited_s: float
     ) -> Start | Hold:
+        rules = self._rules()
         try:
             me = telling.now()
         except (OSError, Unreadable) as error:
-            return Start(f"its disk tells nothing ({error}), and its own server will say why")
-        told, rules = self._hear(me, peers, heard), self._rules()
+            # That is no empty disk: it may tell at the next look.
+            why = f"its disk tells nothing ({error})"
+            if waited_s < rules.disk_s:
+                return Hold(why, rules.disk_s)
+            return Start(f"{why}, and its own server will say why")
+        told = self._hear(me, peers, heard)
         found = standing(me, told)
         if found is Standing.FORMER:
             return Start("what is on its disk is a former member's and is set aside", warning=True, anew=True)
@@ -156,15 +172,18 @@ class Gate:
 
     def _hear(self, me: Tale, peers: Peers, heard: dict[Member, tuple[float, Tale]]) -> Mapping[Member, Tale]:
         """What the others tell, primaries of other shards too: they know of newer owners of its slots, and whether it
-        is one of the cluster still.
+        is one of the cluster still. Those newer owners are asked as well, also where its own disk doesn't know them.
         """
         if not knows_other_shards(me) and (me.role is Role.REPLICA or not me.slots):
             return {}
-        now = time.monotonic()
+        asked_at = time.monotonic()
         mates = {one.member for one in me.followers}
-        stale = {one.member for one in me.owners if one.member and now - heard.get(one.member, (0.0,))[0] > TOLD_S / 2}
+        told_of = {one.member for _, tale in heard.values() for one in tale.claims if one.slots & me.slots}
+        others = {one.member for one in me.owners} | told_of - {me.member}
+        stale = {one for one in others if one and asked_at - heard.get(one, (float("-inf"),))[0] > TOLD_S / 2}
         for member, tale in peers.ask([member for member in mates | stale if member], ASK_S).items():
-            heard[member] = (now, tale)
+            heard[member] = (asked_at, tale)
+        now = time.monotonic()
         return {member: tale for member, (at, tale) in heard.items() if now - at <= TOLD_S}
 
     def _permit(self, token: str, *, anew: bool) -> None:
@@ -176,7 +195,7 @@ class Gate:
             self._log.error("gate", f"the server can't start: {error}")
             self._door.answer(token, str(error))
         else:
-            self._permitted, self._about_to_permit = True, False
+            self._promise.permit()
             self._door.answer(token)
             self._watch.poke()
 

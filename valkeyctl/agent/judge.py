@@ -153,7 +153,12 @@ class Patience:
     _owes: bool = False
 
     def due(self, judgement: Judgement, member: Member, now: float) -> bool:
-        """Whether to try now; to be asked at every look, with the monotonic clock's time."""
+        """Whether to try now; to be asked at every look, with the monotonic clock's time.
+
+        A look at which the own server didn't tell says nothing: what was off then counts as off still.
+        """
+        if judgement.role is None:
+            return self._owes and now >= self._next
         if judgement.troubles != self._troubles:
             had_none, self._troubles = not self._troubles, judgement.troubles
             self._pause_s, self.fresh = SHORTEST_S, True

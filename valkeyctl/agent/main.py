@@ -148,8 +148,7 @@ class Agent:
             own = self.telling.fresh_for(theirs)
         except (OSError, Unreadable) as error:
             return http.response(503, f"there is nothing to tell: {error}\n".encode())
-        self.gate.promise(own, theirs)
-        return self.letters.answer(theirs.member, nonce, own)
+        return self.letters.answer(theirs.member, nonce, self.gate.promise(own, theirs))
 
 
 def are_due(*, serving: bool, held_s: float, declared: bool, up_s: float) -> bool:

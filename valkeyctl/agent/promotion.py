@@ -21,7 +21,7 @@ from valkeyctl.dataplane.model import Member
 ASK_S = 0.3
 """How long the others' agents may take to answer."""
 ACT_S = 0.8
-"""An answer that is older is not acted on: its teller may not stand by it any more (`gate.PROMISE_S`)."""
+"""An answer that is older is not acted on: its teller may not stand by it any more (`promise.PROMISE_S`)."""
 AGAIN_S = 0.1
 """Between two questions while the link to the primary is down."""
 SILENT_S = 5.0
@@ -104,8 +104,8 @@ class Promotion:
         verdict = stand_in(self._telling.or_nothing(), told, down_s, forced_s=forced_s, rules=self._rules())
         if not isinstance(verdict, Promote):
             self._say(str(verdict))
-        elif time.monotonic() - asked_at < ACT_S:
-            self._act(verdict)
+        else:
+            self._act(verdict, asked_at)
         return True
 
     def _note_word(self, me: Tale, told: Mapping[Member, Tale], asked_at: float) -> None:
@@ -120,11 +120,14 @@ class Promotion:
         if asked_at - self._silent_at > SILENT_S:
             self._telling.missed_some()
 
-    def _act(self, verdict: Promote) -> None:
+    def _act(self, verdict: Promote, asked_at: float) -> None:
+        """Tell the own server, unless that took so long that the verdict rests on what is over; it is judged anew."""
         try:
             with self._connect() as link:
                 if must_not_take_over(link):
                     self._say("it doesn't stand in for its primary: its server is told not to, as for a pause")
+                    return
+                if time.monotonic() - asked_at >= ACT_S:
                     return
                 self._log.warning("stand-in", str(verdict))
                 if verdict.how is How.FORCE:

@@ -79,7 +79,14 @@ def _unfit(me: Tale, office: Owner | None) -> str:
         return "its primary owns no slots"
     if me.data.kind is Kind.NOTHING:
         return "it never had a whole copy of its primary's data"
+    if me.data.kind is Kind.UNKNOWN:
+        return "it isn't known what data it has"
     return ""
+
+
+def _shows(tale: Tale) -> bool:
+    """Whether a replica's data can be had, or compared: not that in the memory of a server that doesn't answer."""
+    return tale.data.kind is not Kind.UNKNOWN and (tale.server is Server.UP or tale.data.kind is not Kind.LIVE)
 
 
 class _Case:
@@ -87,7 +94,9 @@ class _Case:
 
     def __init__(self, me: Tale, office: Owner, told: Told, rules: Rules) -> None:
         self.me, self.office, self.told, self.rules = me, office, told, rules
-        rivals = [tale for tale in told.values() if follows(tale, office.node_id) and tale.member != me.member]
+        others = [tale for tale in told.values() if follows(tale, office.node_id) and tale.member != me.member]
+        rivals = [tale for tale in others if _shows(tale)]
+        self.mute = {tale.member for tale in others} - {tale.member for tale in rivals}
         self.scale = Scale([me, *rivals])
         self.rivals = sorted(rivals, key=self._rank)
         by_id = next((tale for tale in told.values() if tale.node_id == office.node_id), None)
@@ -165,11 +174,11 @@ class _Case:
         return (-first, -second, tale.member.shard, tale.member.ordinal)
 
     def _silent(self) -> list[Member]:
-        """The other replicas of its primary that haven't told."""
+        """The other replicas of its primary that haven't told, or whose servers don't answer."""
         tellers = [self.me, *([self.primary] if self.primary else [])]
         followers = {one.member for tale in tellers for one in tale.followers if one.primary_id == self.office.node_id}
         heard = {self.me.member, *self.told}
-        return sorted(member for member in followers if member is not None and member not in heard)
+        return sorted({member for member in followers if member is not None and member not in heard} | self.mute)
 
     def _doubt(self) -> str:
         """Why its picture of the slots may be old, so that without votes it might take too much; "" if it isn't."""

@@ -29,6 +29,9 @@ class Server(StrEnum):
 class Kind(StrEnum):
     """What a dataset is made of, from the least to the most that is known of it."""
 
+    UNKNOWN = "unknown"
+    """In the memory of a server that doesn't tell, or hasn't been asked yet: it may be anything, also the newest."""
+
     NOTHING = "nothing"
     """Nothing to load, or a replica that never had a whole copy: such a dataset is worth nothing to anybody."""
     SNAPSHOT = "snapshot"
@@ -96,7 +99,7 @@ class Tale:
 
     `owners` are all other nodes that own slots, `followers` the other replicas of its own shard, both out of its node
     table. `knows_asker` tells whom it answers whether its running server has that node in its table; None where no
-    server runs, or nobody asked.
+    server runs, or it couldn't be asked just now, or the asker didn't say which node it is.
     """
 
     member: Member

@@ -19,7 +19,7 @@ from valkeyctl.dataplane.view import NodeView, Role
 FROZEN_S = 2.0
 """A server that is silent for so long takes part in nothing until it comes back."""
 DISK_S = 0.5
-"""How long what was read from the disk counts as new."""
+"""How long what was read from the disk counts as new, unless its server has started or ended since."""
 
 
 class Telling:
@@ -36,7 +36,10 @@ class Telling:
         self._disk = disk
         self._held = held
         self._lock = threading.Lock()
-        self._read: tuple[float, Tale] | None = None
+        self._read: tuple[float, int, Tale] | None = None
+        self._turns = 0
+        self._phase: Phase | None = None
+        self._answered: ServerState | None = None
         self._loaded: Data | None = None
         self._primary_id = ""
         self._synced: bool | None = None
@@ -44,6 +47,12 @@ class Telling:
 
     def note(self, state: ServerState) -> None:
         """Remember of a look what the tale needs later; to be called with every one."""
+        if state.phase is not self._phase:
+            self._phase, self._turns = state.phase, self._turns + 1
+        if state.serving:
+            self._answered = state
+        elif state.phase in (Phase.DOWN, Phase.LOADING):
+            self._answered = None
         if state.phase is Phase.DOWN:
             self._loaded, self._followed = None, False
             return
@@ -59,36 +68,45 @@ class Telling:
         """Remember that the primary goes on without this replica: its copy lacks something from now on."""
         self._synced = False
 
-    def fresh(self, timeout_s: float = 0.2) -> Tale:
-        """The tale after a new look at the server, or after the last one if that takes too long. Raises as `now`."""
-        self._watch.look_again(timeout_s)
-        return self.now()
-
     def now(self) -> Tale:
         """The tale after the last look. Raises OSError or `disk.Unreadable` when there is nothing to go by."""
-        state = self._watch.state
-        if state.serving:
-            return self._live(wire.node_view(self._endpoint, (state.nodes, state.cluster_info, state.info)))
-        silent = state.phase is Phase.SILENT and time.monotonic() - state.since > FROZEN_S
-        held = state.phase is Phase.DOWN and self._held()
-        server = Server.DOWN if held or silent else Server.LOADING
-        left = self._from_disk()
-        return replace(left, server=server, held=held, synced=self._synced if left.role is Role.REPLICA else None)
+        return self._after(self._watch.state)
 
-    def fresh_for(self, asker: Tale) -> Tale:
-        """The tale as `fresh`, for a member that asks: with it, whether the server knows that one."""
-        own = self.fresh()
-        if own.server is not Server.UP:
-            return own
-        lines = self._watch.state.nodes.splitlines()
-        return replace(own, knows_asker=any(line.startswith(f"{asker.node_id} ".encode()) for line in lines))
+    def fresh_for(self, asker: Tale, timeout_s: float = 0.2) -> Tale:
+        """The tale after a new look at the server, or after the last one if that takes too long, for a member that
+        asks: with it, whether the server knows that one. Raises as `now`.
+        """
+        asked_at = time.monotonic()
+        state = self._watch.look_again(timeout_s)
+        return replace(self._after(state), knows_asker=_knows(state, asker.node_id, asked_at))
 
     def or_nothing(self) -> Tale:
         """The tale, or one that tells nothing but who this is: for asking others."""
         try:
             return self.now()
         except (OSError, ValueError, KeyError, IndexError):  # a disk that fails, a table that isn't understood
-            return Tale(self._endpoint.member, server=Server.LOADING)
+            return Tale(self._endpoint.member, server=Server.LOADING, data=Data(Kind.UNKNOWN))
+
+    def _after(self, state: ServerState) -> Tale:
+        if state.serving:
+            return self._live(self._view(state))
+        silent = state.phase is Phase.SILENT and time.monotonic() - state.since > FROZEN_S
+        held = state.phase is Phase.DOWN and self._held()
+        server = Server.DOWN if held or silent else Server.LOADING
+        left = self._from_disk()
+        # An agent that has just come back hasn't looked yet, and a server runs that it had permitted, or is about to.
+        asked = state.number > 0 or held
+        data = left.data if asked and state.phase in (Phase.DOWN, Phase.LOADING) else self._in_memory()
+        synced = self._synced if left.role is Role.REPLICA else None
+        return replace(left, server=server, held=held, data=data, synced=synced)
+
+    def _in_memory(self) -> Data:
+        """What a server that runs and doesn't answer has: more than its disk, and at least what it last told."""
+        last = self._answered
+        return Data(Kind.UNKNOWN) if last is None else self._live_data(self._view(last))
+
+    def _view(self, state: ServerState) -> NodeView:
+        return wire.node_view(self._endpoint, (state.nodes, state.cluster_info, state.info))
 
     def _note_link(self, state: ServerState) -> None:
         if state.primary_id != self._primary_id:
@@ -98,18 +116,19 @@ class Telling:
         elif state.link_up:
             self._synced = self._followed = True
 
-    def _what_it_loads(self) -> Data:
+    def _what_it_loads(self) -> Data | None:
+        """None where the disk can't be read just now: then it is tried again at the next look."""
         try:
             return self._from_disk().data
         except (OSError, Unreadable):
-            return Data()
+            return None
 
     def _from_disk(self) -> Tale:
         with self._lock:
-            now = time.monotonic()
-            if self._read is None or now - self._read[0] > DISK_S:
-                self._read = (now, self._disk())
-            return self._read[1]
+            now, turns = time.monotonic(), self._turns
+            if self._read is None or now - self._read[0] > DISK_S or self._read[1] != turns:
+                self._read = (now, turns, self._disk())
+            return self._read[2]
 
     def _live(self, node: NodeView) -> Tale:
         shard = node.primary_id or node.node_id
@@ -139,5 +158,16 @@ class Telling:
     def _live_data(self, node: NodeView) -> Data:
         if node.link is not None and not node.link.was_up and not self._followed:
             # It has followed nobody since it started: what it has is what it loaded.
-            return self._loaded or Data()
+            return self._loaded or Data(Kind.UNKNOWN)
         return Data(Kind.LIVE, node.replication_id, node.offset)
+
+
+def _knows(state: ServerState, node_id: str, asked_at: float) -> bool | None:
+    """Whether the server has a node in its table; None where that can't be said: it doesn't serve, the question names
+    no node, or the last look is older than the question, so that it may have come to know it since.
+    """
+    if not state.serving or not node_id:
+        return None
+    if any(line.startswith(f"{node_id} ".encode()) for line in state.nodes.splitlines()):
+        return True
+    return False if state.at >= asked_at else None

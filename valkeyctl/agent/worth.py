@@ -51,7 +51,7 @@ class Scale:
                 return self._at_offset(data)
             case Kind.LOG:
                 return (_LOG_OF_THE_END, (data.written_at or 0.0) + CLOCKS_S)
-            case Kind.FULL_LOG | Kind.LIVE:
+            case Kind.FULL_LOG | Kind.LIVE | Kind.UNKNOWN:
                 return (_COMPLETE, 0.0)
 
     def replica(self, tale: Tale) -> Worth:
@@ -60,6 +60,9 @@ class Scale:
         match data.kind:
             case Kind.NOTHING:
                 return NONE
+            case Kind.UNKNOWN:
+                # As much as a copy can be worth.
+                return (_ON_STREAM, float("inf"))
             case Kind.SNAPSHOT | Kind.LIVE:
                 return self._at_offset(data)
             case Kind.LOG | Kind.FULL_LOG:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from enum import Enum
 
@@ -70,6 +70,30 @@ def world_of(
         if state is State.REPLACED:
             _replace_node(world, member)
     return world
+
+
+def succeed(world: World, heir: Member, *, knows: Collection[Member], writes: int = 2 * WRITES) -> None:
+    """Let a replica have been promoted, and written to, while its primary was away; `knows` are those who saw it too.
+
+    Servers that run tell each other, so if one of them knows, all do.
+    """
+    pod, shard = world.pods[heir], heir.shard
+    epoch = 1 + max(epoch for other in world.pods.values() for _, epoch in other.table.values())
+    former = world.by_id[pod.primary_id]
+    former.remembers = frozenset(one.member for one in world.pods.values() if one.primary_id == former.node_id)
+    pod.primary_id, pod.synced, pod.linked_at = "", None, None
+    place = "heir".ljust(40, "d")
+    if pod.up:
+        pod.live = Copy(Data(Kind.LIVE, place, writes * BYTES), writes)
+    elif pod.disk.data.kind is not Kind.NOTHING:
+        pod.disk = Copy(replace(pod.disk.data, replication_id=place, offset=writes * BYTES), writes)
+    for member in {heir, *knows}:
+        knower = world.pods[member]
+        knower.table[shard] = (pod.node_id, epoch)
+        if knower.primary_id == former.node_id:
+            knower.primary_id = pod.node_id
+            if knower.up:  # it followed the heir as long as that ran
+                knower.live, knower.synced = Copy(Data(Kind.LIVE, place, writes * BYTES), writes), True
 
 
 def _furnish(pod: Pod, state: State, *, snapshot: int, log: int, complete: int) -> None:

@@ -1,8 +1,9 @@
 """A small world of servers, agents and time, to see what the start guard's verdicts lead to.
 
 Servers gossip, elect by majority, restart and copy as the real ones do, in steps of half a second or more; agents tell
-each other everything at once. What a dataset holds is a number: how many of the shard's writes, in order, are in it.
-So the greater number is the newer data, which the guard itself can't see: it sees kinds, streams and offsets only.
+each other everything at once, and keep their promises. What a dataset holds is a number: how many of the shard's
+writes, in order, are in it. So the greater number is the newer data, which the guard itself can't see: it sees kinds,
+streams and offsets only.
 """
 
 from __future__ import annotations
@@ -10,15 +11,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from valkeyctl.agent.guard import Hold, Start, decide
+from valkeyctl.agent.guard import Hold, Start, decide, follows
+from valkeyctl.agent.promise import PROMISE_S
 from valkeyctl.agent.stand_in import How, Promote, stand_in
 from valkeyctl.agent.tale import Data, Follower, Kind, Owner, Server, Tale
 from valkeyctl.dataplane.model import Member
 from valkeyctl.dataplane.slots import EMPTY, equal_layout
 from valkeyctl.dataplane.view import Role
 
-NODE_TIMEOUT_S = 2.0
-VALID_S = 30.0  # a replica whose data is older is not elected: ten node timeouts and a ping period
+NODE_TIMEOUT_S = 5.0
+VALID_S = 60.0  # a replica whose data is older is not elected: ten node timeouts and a ping period
 RESTART_S = 1.0
 END_S = 1000.0
 REST_S = 75.0  # longer than any wait of a replica for another
@@ -38,6 +40,8 @@ class Pod:
 
     `table` has for each shard who owns it since which epoch. `mute` is an agent that doesn't tell (and permits
     nothing), `present` false a Pod that isn't there. `stuck_until` is until when its server dies while it loads.
+    `starting` and `promised_at` are as in `promise.Promise`; `warned` is a start that was told to be a loss.
+    `remembers` are members that were its replicas when it last ran, and aren't any more.
     """
 
     member: Member
@@ -57,6 +61,10 @@ class Pod:
     forced_at: float | None = None
     heard_down_at: float | None = None
     linked_at: float | None = None
+    starting: bool = False
+    promised_at: float = -10.0
+    warned: bool = False
+    remembers: frozenset[Member] = frozenset()
 
     @property
     def tells(self) -> bool:
@@ -87,7 +95,11 @@ class Served:
 
 @dataclass
 class World:
-    """Pods of an instance, and what happened to them."""
+    """Pods of an instance, and what happened to them.
+
+    `forks` are the members that served an old history while an agent told of a newer one, without having warned.
+    `pairs` are those that served, or were let start to serve, the same shard at the same time, without a warning too.
+    """
 
     pods: dict[Member, Pod]
     now: float = 0.0
@@ -96,6 +108,8 @@ class World:
     warned: set[int] = field(default_factory=set[int])
     runs: int = 0
     arrivals: list[tuple[float, Member]] = field(default_factory=list[tuple[float, Member]])
+    forks: list[tuple[float, Member]] = field(default_factory=list[tuple[float, Member]])
+    pairs: list[tuple[float, Member, Member]] = field(default_factory=list[tuple[float, Member, Member]])
 
     def __post_init__(self) -> None:
         self.layout = equal_layout(1 + max(member.shard for member in self.pods))
@@ -133,7 +147,15 @@ class World:
 
     def _picture(self) -> object:
         return [
-            (pod.server, pod.primary_id, pod.live.writes, tuple(pod.table.values()), pod.present, pod.forced_at)
+            (
+                pod.server,
+                pod.primary_id,
+                pod.live.writes,
+                tuple(pod.table.values()),
+                pod.present,
+                pod.forced_at,
+                pod.starting,
+            )
             for pod in self.pods.values()
         ]
 
@@ -146,14 +168,18 @@ class World:
             if pod.present and pod.server is Server.LOADING and self.now >= pod.up_at:
                 self._come_up(pod)
         self._gossip()
+        self._note_forks()
         self._replicate()
         self._elect()
         asking = [pod for pod in self.pods.values() if pod.tells and self._asks(pod)]
         if asking:
             tales = {pod.member: self._tale(pod) for pod in self.pods.values() if pod.tells}
             for pod in asking:
+                self._promise(tales[pod.member], tales)
+            for pod in asking:
                 told = {other: heard for other, heard in tales.items() if other != pod.member}
                 self._agent(pod, tales[pod.member], told)
+            self._note_pairs()
             self._gossip()
             self._replicate()
 
@@ -225,15 +251,52 @@ class World:
         pod.live = _in_memory(pod.live)
         self.promoted.append((self.now, pod.member, how))
 
+    def _promise(self, asker: Tale, tales: Mapping[Member, Tale]) -> None:
+        """An agent that asks is told by its primary's that this one is held, and may act on it."""
+        for member, tale in tales.items():
+            if tale.held and asker.running and follows(asker, tale.node_id):
+                self.pods[member].promised_at = self.now
+
+    def _is_superseded(self, pod: Pod) -> bool:
+        """Whether a server that runs will tell this one, once it runs too, that its shard is another's by now."""
+        shard = pod.member.shard
+        return any(other.up and other.table[shard][1] > pod.table[shard][1] for other in self.pods.values())
+
+    def _note_forks(self) -> None:
+        for pod in self.pods.values():
+            shard = pod.member.shard
+            if pod.warned or not (pod.up and self._may_serve(pod)):
+                continue
+            if any(other.tells and other.table[shard][1] > pod.table[shard][1] for other in self.pods.values()):
+                self.forks.append((self.now, pod.member))
+
+    def _may_serve(self, pod: Pod) -> bool:
+        """Whether a server that runs takes itself for its shard's primary, and nobody that runs tells it better."""
+        runs = pod.present and pod.server is not Server.DOWN
+        owns = not pod.primary_id and pod.table[pod.member.shard][0] == pod.node_id
+        return runs and owns and not self._is_superseded(pod)
+
+    def _note_pairs(self) -> None:
+        first: dict[int, Member] = {}
+        for pod in self.pods.values():
+            if self._may_serve(pod):
+                other = first.setdefault(pod.member.shard, pod.member)
+                if other != pod.member and not (pod.warned or self.pods[other].warned):
+                    self.pairs.append((self.now, other, pod.member))
+
     def _agent(self, pod: Pod, me: Tale, told: Mapping[Member, Tale]) -> None:
         if pod.server is Server.DOWN:
             assert pod.asked_at is not None
             verdict = decide(me, told, self.now - pod.asked_at)
+            pod.starting = isinstance(verdict, Start)
             if isinstance(verdict, Start):
-                superseded = "by now" in verdict.why
-                if me.role is Role.PRIMARY and me.slots and not superseded:
+                if self.now - pod.promised_at <= PROMISE_S:
+                    return
+                if me.role is Role.PRIMARY and me.slots and not self._is_superseded(pod):
                     self._note_serving(pod, warned=verdict.warning)
+                    pod.warned = verdict.warning
                 pod.server, pod.asked_at, pod.up_at = Server.LOADING, None, self.now + 0.5
+                pod.starting = False
             else:
                 assert isinstance(verdict, Hold)
                 assert self.now - pod.asked_at < verdict.until_s
@@ -249,9 +312,10 @@ class World:
             return
         if verdict.how is How.FORCE:
             pod.forced_at = self.now
-            if not self._majority():
+            if not self._majority() or self._is_superseded(pod):  # nobody votes for an old claim
                 return
         self._note_serving(pod, warned=verdict.warning)
+        pod.warned = verdict.warning
         self._promote(pod, verdict.how)
 
     def _note_serving(self, pod: Pod, *, warned: bool) -> None:
@@ -268,7 +332,7 @@ class World:
         return Tale(
             member=pod.member,
             server=pod.server,
-            held=pod.server is Server.DOWN,
+            held=pod.server is Server.DOWN and not pod.starting,
             node_id=pod.node_id,
             role=Role.PRIMARY if primary else Role.REPLICA,
             primary_id=pod.primary_id,
@@ -286,11 +350,13 @@ class World:
         )
 
     def _followers(self, pod: Pod) -> Iterable[Follower]:
-        """Node tables know the replicas of a shard as they were last seen; here, as they are."""
+        """Node tables know the replicas of a shard as they were last seen; here, as they are, but for `remembers`."""
         shard_id = pod.primary_id or pod.node_id
         for mate in self.pods.values():
-            if mate is not pod and mate.member.shard == pod.member.shard and mate.primary_id == shard_id:
-                yield Follower(mate.node_id, mate.member, mate.primary_id)
+            remembered = pod.server is not Server.UP and mate.member in pod.remembers
+            follows_too = mate.member.shard == pod.member.shard and (mate.primary_id == shard_id or remembered)
+            if mate is not pod and follows_too:
+                yield Follower(mate.node_id, mate.member, shard_id)
 
     def _member(self, node_id: str) -> Member | None:
         pod = self.by_id.get(node_id)

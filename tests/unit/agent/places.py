@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from valkeyctl.agent.environment import Environment
@@ -83,6 +83,7 @@ class PlayedWatch:
 
     state: ServerState = field(default_factory=lambda: ServerState(0, Phase.DOWN, time.monotonic(), time.monotonic()))
     pokes: int = 0
+    late: bool = False
 
     def poke(self) -> None:
         self.pokes += 1
@@ -91,6 +92,9 @@ class PlayedWatch:
         return self.state
 
     def look_again(self, _timeout_s: float) -> ServerState:
+        """A look that shows the same again; one that comes too late where `late`."""
+        if not self.late:
+            self.state = replace(self.state, at=time.monotonic())
         return self.state
 
     def turn(self, phase: Phase, *, info: bytes = b"") -> ServerState:
@@ -112,11 +116,8 @@ class PlayedTelling:
             raise self.tale
         return self.tale
 
-    def fresh(self, _timeout_s: float = 0.2) -> Tale:
-        return self.now()
-
     def or_nothing(self) -> Tale:
-        return self.tale if isinstance(self.tale, Tale) else Tale(ONE)
+        return self.tale if isinstance(self.tale, Tale) else Tale(ONE, data=Data(Kind.UNKNOWN))
 
     def missed_some(self) -> None:
         self.missed += 1

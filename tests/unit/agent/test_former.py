@@ -36,11 +36,18 @@ def test_who_is_known_to_nobody_while_others_serve_everything_is_a_former_member
     assert standing(me, told(*SERVING, mate)) is Standing.FORMER, "its shard comes back with it"
 
 
-@pytest.mark.parametrize("knows", [True, None], ids=["known", "an older agent"])
-def test_one_who_knows_it_or_does_not_tell_is_enough(knows: bool | None) -> None:  # noqa: FBT001
-    one = replace(SERVING[1], knows_asker=knows)
+def test_one_who_knows_it_is_enough() -> None:
+    one = replace(SERVING[1], knows_asker=True)
     assert standing(left(), told(SERVING[0], one, SERVING[2])) is Standing.MEMBER
     assert standing(left(), told(one)) is Standing.MEMBER
+    assert standing(left(), told(one, replace(SERVING[2], knows_asker=None))) is Standing.MEMBER
+
+
+def test_one_who_could_not_be_asked_has_not_said_that_it_does_not_know_it() -> None:
+    one = replace(SERVING[1], knows_asker=None)
+    assert standing(left(), told(SERVING[0], one, SERVING[2])) is Standing.UNSURE
+    assert standing(left(), told(one)) is Standing.UNSURE
+    assert standing(left(), told(*SERVING, replica(live(), R0))) is Standing.UNSURE
 
 
 def test_a_shard_that_serves_has_a_use_for_its_members() -> None:

@@ -26,9 +26,10 @@ from tests.unit.agent.places import (
     replica_tale,
 )
 from valkeyctl.agent.disk import Unreadable
-from valkeyctl.agent.gate import PROMISE_S, SET_ASIDE, Gate
+from valkeyctl.agent.gate import SET_ASIDE, TOLD_S, Gate
 from valkeyctl.agent.guard import Rules
 from valkeyctl.agent.logs import Log
+from valkeyctl.agent.promise import PROMISE_S
 from valkeyctl.agent.state import Phase
 from valkeyctl.agent.tale import Owner, Server, Tale
 from valkeyctl.dataplane.model import Member
@@ -276,9 +277,94 @@ def test_a_primary_promises_nothing_to_a_replica_that_does_not_run(tmp_path: Pat
 
 
 @pytest.mark.parametrize("fault", [Unreadable("nodes.conf isn't understood"), OSError("input/output error")])
-def test_a_disk_that_tells_nothing_is_left_to_the_server(tmp_path: Path, fault: Exception) -> None:
+def test_a_disk_that_tells_nothing_is_read_again_and_then_left_to_the_server(tmp_path: Path, fault: Exception) -> None:
     held = Held(tmp_path, fault)
+    held.rules = Rules(disk_s=0.5)
+    with held.running():
+        began = time.monotonic()
+        held.request("t1")
+        eventually(lambda: str(fault) in held.gate.waits_for)
+        eventually(lambda: held.permit == "t1")
+        assert time.monotonic() - began >= held.rules.disk_s
+    assert str(fault) in held.log.getvalue()
+
+
+def test_a_disk_that_fails_for_a_moment_is_not_taken_for_one_that_tells_nothing(tmp_path: Path) -> None:
+    held = Held(tmp_path, OSError("input/output error"), {OTHER: replica_tale()})
+    with held.running():
+        held.request("t1")
+        eventually(lambda: held.gate.waits_for)
+        held.telling.tale = primary_tale()
+        eventually(lambda: "s0-1 (server up) has a copy" in held.gate.waits_for)
+        assert held.permit == ""
+
+
+def test_a_promise_is_kept_by_the_agent_that_comes_back(tmp_path: Path) -> None:
+    """It is noted before it is told: whoever heard it may be acting on it."""
+    held = Held(tmp_path, primary_tale(), {OTHER: replica_tale(primary_id=OTHER_ID)})
+    assert held.gate.promise(primary_tale(), replica_tale()).held
+    promised_at = time.monotonic()
+    held.another()
     with held.running():
         held.request("t1")
         eventually(lambda: held.permit == "t1")
-    assert str(fault) in held.log.getvalue()
+        assert time.monotonic() - promised_at >= PROMISE_S - 0.05
+
+
+def test_a_promise_to_one_who_does_not_say_which_node_it_is_counts(tmp_path: Path) -> None:
+    """Its agent may find out at the next moment that it is a replica, and act."""
+    held = Held(tmp_path, primary_tale(), {OTHER: replica_tale(primary_id=OTHER_ID)})
+    with held.running():
+        promised_at = time.monotonic()
+        assert held.gate.promise(primary_tale(), Tale(OTHER, server=Server.LOADING)).held
+        held.request("t1")
+        eventually(lambda: held.permit == "t1")
+        assert time.monotonic() - promised_at >= PROMISE_S
+
+
+def test_a_promise_that_is_over_before_it_is_told_is_not_told(tmp_path: Path) -> None:
+    """The tale was made when the server was held, and by now its start is permitted."""
+    held = Held(tmp_path, Tale(ONE))
+    with held.running():
+        held.request("t1")
+        eventually(lambda: held.permit == "t1")
+        told = held.gate.promise(primary_tale(), replica_tale())
+    assert (told.held, told.server) == (False, Server.LOADING)
+
+
+def test_what_can_not_be_noted_is_not_promised(tmp_path: Path) -> None:
+    held = Held(tmp_path, primary_tale())
+    (held.environment.run / ".promised.new").mkdir()
+    assert not held.gate.promise(primary_tale(), replica_tale()).held
+    assert "a promise can't be noted" in held.log.getvalue()
+
+
+def test_a_verdict_that_took_too_long_is_not_acted_on(tmp_path: Path) -> None:
+    """As of an agent that was frozen with it: what it was told is over."""
+    held = Held(tmp_path, primary_tale(), {OTHER: replica_tale(primary_id=OTHER_ID)})
+    write = held.log.write
+
+    def frozen(text: str) -> int:
+        if "the server may start" in text and held.tales[OTHER].primary_id == OTHER_ID:
+            held.tales[OTHER] = replica_tale()
+            time.sleep(TOLD_S + 0.1)
+        return write(text)
+
+    held.log.write = frozen  # type: ignore[method-assign]
+    with held.running():
+        held.request("t1")
+        eventually(lambda: "has a copy" in held.gate.waits_for)
+        assert held.permit == ""
+
+
+def test_a_newer_owner_that_the_own_disk_does_not_know_is_asked_too(tmp_path: Path) -> None:
+    heir = Member(0, 2)
+    knows = replica_tale(server=Server.DOWN, primary_id="3" * 40, owners=(Owner("3" * 40, heir, 5, SLOTS),))
+    held = Held(tmp_path, primary_tale(), {OTHER: knows})
+    with held.running():
+        held.request("t1")
+        eventually(lambda: "s0-2 owns slots of it since a newer epoch" in held.gate.waits_for)
+        assert held.permit == ""
+        held.tales[heir] = Tale(heir, server=Server.UP, node_id="3" * 40, slots=SLOTS, config_epoch=5)
+        eventually(lambda: held.permit == "t1")
+    assert "s0-2 owns its slots by now" in held.log.getvalue()

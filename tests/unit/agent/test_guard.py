@@ -148,6 +148,16 @@ def test_a_log_need_not_wait_for_the_silent_where_most_primaries_know_of_no_heir
     assert isinstance(decide(primary(snapshot()), told(*OTHERS), RULES.log_s), Hold)
 
 
+def test_a_log_waits_longer_where_there_was_a_vote_of_which_nobody_knows_the_outcome() -> None:
+    """Its replica may have been elected, and have taken writes, before it became silent."""
+    voted = replace(OTHERS[0], current_epoch=7)
+    assert decide(primary(log()), told(voted, OTHERS[1]), RULES.log_s) == Hold("not heard yet: s0-1", RULES.absent_s)
+    winner = replace(OTHERS[1], current_epoch=7, config_epoch=7)
+    assert isinstance(decide(primary(log()), told(voted, winner), RULES.log_s), Start), "it was for another shard"
+    seen = replace(primary(log()), current_epoch=7)
+    assert isinstance(decide(seen, told(voted, OTHERS[1]), RULES.log_s), Start), "it was while this one ran"
+
+
 @pytest.mark.parametrize(
     ("server", "patience_s"),
     [(Server.DOWN, RULES.stuck_s), (Server.LOADING, RULES.alive_s), (Server.UP, RULES.alive_s)],

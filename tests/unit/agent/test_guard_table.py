@@ -7,9 +7,10 @@ from itertools import combinations_with_replacement, product
 
 import pytest
 
-from tests.unit.agent.guard_cases import THE_TABLE, State, copies, world_of
+from tests.unit.agent.guard_cases import THE_TABLE, State, copies, succeed, world_of
 from tests.unit.agent.guard_world import World
 from valkeyctl.agent.guard import RULES
+from valkeyctl.agent.tale import Server
 from valkeyctl.dataplane.model import Member
 
 Pair = tuple[State, State]  # a shard's primary and its replica
@@ -52,6 +53,8 @@ def check(world: World, shards: tuple[Pair, ...], *, slack: int = 0) -> None:
         assert owner is None or owner.live.writes >= best[shard] - slack, describe(world, shards)
         primaries = [pod.member for pod in world.pods.values() if pod.up and pod.member.shard == shard]
         assert sum(not world.pods[member].primary_id for member in primaries) <= 1, describe(world, shards)
+    assert not world.forks, describe(world, shards)
+    assert not world.pairs, describe(world, shards)
     assert all(served.writes >= served.best - slack for served in world.served), describe(world, shards)
     assert not world.is_whole or world.now <= IN_TIME_S, describe(world, shards)
 
@@ -129,3 +132,40 @@ def test_a_primary_that_came_back_as_another_node_is_replaced_by_its_copy(replic
         assert owner is not None, describe(world, shards)
         assert owner.member == Member(0, 1), describe(world, shards)
         assert owner.live.writes == best > 0, describe(world, shards)
+
+
+HEIRS = (State.RUNNING, State.SNAPSHOT, State.FULL_LOG, State.EMPTY, State.ABSENT)
+LOADS_S = 30.0
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+@pytest.mark.parametrize("former", [State.EMPTY, State.SNAPSHOT, State.LOG, State.FULL_LOG], ids=lambda one: one.name)
+@pytest.mark.parametrize("heir", HEIRS, ids=lambda one: one.name)
+@pytest.mark.parametrize("loads", [False, True], ids=["", "loads"])
+def test_a_primary_that_was_replaced_while_it_was_away(heir: State, former: State, shards: int, *, loads: bool) -> None:
+    """Whoever saw it, and however they come back, it doesn't serve its old history where one tells of the newer."""
+    member = Member(0, 1)
+    around = (State.RUNNING, State.SNAPSHOT, State.ABSENT)
+    for other, seen in product(around if shards > 1 else around[:1], (False, True)):
+        states = members((former, heir), *[(other, State.RUNNING)] * (shards - 1))
+        world = world_of(states)
+        running = [one for one, state in states.items() if state is State.RUNNING]
+        everybody = [one for one in states if one != Member(0, 0)]
+        succeed(world, member, knows=everybody if seen or member in running else ())
+        pod = world.pods[member]
+        if loads and pod.present and not pod.up:
+            pod.server, pod.asked_at, pod.up_at = Server.LOADING, None, LOADS_S
+        world.play()
+        told = describe(world, tuple((former, heir) for _ in range(shards)))
+        assert not world.forks, told
+        assert not world.pairs, told
+        owner, known = world.owner(0), seen or heir is not State.ABSENT
+        if known and heir is not State.ABSENT:
+            assert owner is not None, told
+            assert owner.member == member, told
+            assert not world.warned, told
+        elif known and running and shards > 1:
+            assert owner is None, f"the others say that it is the absent heir's: {told}"
+        else:
+            assert owner is not None, told
+            assert world.warned == {0}, told

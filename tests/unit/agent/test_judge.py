@@ -190,6 +190,24 @@ def test_what_was_told_and_went_away_by_itself_is_told_once_more() -> None:
     assert not patience.due(off(), S00, 1e6)
 
 
+def test_while_the_own_server_does_not_tell_nothing_is_taken_for_well() -> None:
+    patience = Patience()
+    patience.due(off("a"), S00, 100.0)
+    patience.tried(101.0, well=True)
+    assert not patience.due(Judgement(), S00, 102.0)
+    assert patience.fresh is False, "it is the same trouble, as far as is known"
+    assert not patience.due(off("a"), S00, 103.0)
+    assert patience.due(off("a"), S00, 101.0 + SHORTEST_S)
+
+
+def test_what_is_owed_is_told_also_while_the_own_server_does_not_tell() -> None:
+    patience = Patience()
+    patience.due(off("a"), S00, 100.0)
+    patience.tried(101.0, well=False)
+    assert not patience.due(Judgement(), S00, 102.0)
+    assert patience.due(Judgement(), S00, 101.0 + SHORTEST_S)
+
+
 def test_what_went_well_owes_nothing() -> None:
     patience = Patience()
     patience.due(off("a"), S00, 100.0)

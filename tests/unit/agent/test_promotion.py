@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import time
 from collections.abc import Mapping
 
 import pytest
@@ -171,3 +172,26 @@ def test_everybody_who_may_know_is_asked(replica: Replica) -> None:
         eventually(lambda: replica.peers.asked)
     assert replica.peers.asked[0] == {ONE}
     assert OTHER not in replica.peers.asked[0]
+
+
+def test_a_server_that_is_slow_to_be_told_is_not_told_what_may_be_over(
+    replica: Replica, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The primary's promise lasts for a moment only; meanwhile it may have been let start."""
+    monkeypatch.setattr("valkeyctl.agent.promotion.ACT_S", 0.2)
+    slow = [True]
+
+    def must_not(_link: Link) -> bool:
+        if slow:
+            slow.pop()
+            replica.tales = {ONE: primary_tale(server=Server.LOADING, held=False)}
+            time.sleep(0.3)
+        return False
+
+    monkeypatch.setattr("valkeyctl.agent.promotion.must_not_take_over", must_not)
+    replica.link(LINKED)
+    replica.tales = {ONE: primary_tale()}
+    with replica.running():
+        replica.link(BROKEN)
+        eventually(lambda: replica.telling.missed)
+    assert replica.told == b""

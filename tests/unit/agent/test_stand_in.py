@@ -10,7 +10,7 @@ from tests.unit.agent.guard_cases import node_id
 from tests.unit.agent.tales import LAYOUT, P0, P1, P2, R0, R0B, live, log, primary, promoted, replica, snapshot, told
 from valkeyctl.agent.guard import RULES
 from valkeyctl.agent.stand_in import How, Promote, Stay, stand_in
-from valkeyctl.agent.tale import Data, Owner, Server, Tale
+from valkeyctl.agent.tale import Data, Kind, Owner, Server, Tale
 from valkeyctl.dataplane.slots import SlotSet
 from valkeyctl.dataplane.view import Role
 
@@ -192,3 +192,26 @@ def test_old_owners_told_by_old_tables_stop_nothing() -> None:
 def test_lines_for_the_log() -> None:
     assert str(verdict(ME, DOWN, *VOTERS)).startswith("it stands in for its primary (FORCE): ")
     assert str(verdict(ME)).startswith("it doesn't stand in for its primary: ")
+
+
+@pytest.mark.parametrize(
+    ("data", "server"),
+    [(Data(Kind.UNKNOWN), Server.LOADING), (live(5000), Server.LOADING), (live(5000), Server.DOWN)],
+    ids=["never told", "busy", "frozen"],
+)
+@pytest.mark.parametrize(("synced", "silence_s"), [(True, RULES.silent_s), (False, RULES.absent_s)])
+def test_a_replica_whose_server_does_not_answer_is_waited_for_like_a_silent_one(
+    data: Data, server: Server, silence_s: float, *, synced: bool
+) -> None:
+    """It may have more in its memory, and it can't be had now; nothing of that is on its disk."""
+    me = replica(live(), synced=synced, replicas=BOTH)
+    left = primary(NOTHING, replicas=BOTH)
+    busy = replica(data, R0B, server=server, replicas=BOTH)
+    assert why(verdict(me, left, busy, *VOTERS, down_s=silence_s - 0.1)) == "not heard yet: s0-2"
+    late = verdict(me, left, busy, *VOTERS, down_s=silence_s)
+    assert isinstance(late, Promote)
+    assert late.warning
+
+
+def test_nobody_stands_in_with_data_of_which_nothing_is_known() -> None:
+    assert "isn't known what data it has" in why(verdict(replica(Data(Kind.UNKNOWN)), DOWN, *VOTERS))

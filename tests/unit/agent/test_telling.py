@@ -124,6 +124,54 @@ def test_a_start_under_way_is_no_promise(member: Member0) -> None:
     assert (tale.server, tale.held) == (Server.LOADING, False)
 
 
+@pytest.mark.parametrize("phase", [Phase.REFUSING, Phase.SILENT])
+def test_a_server_that_stops_answering_has_what_it_told_last_and_not_what_is_on_its_disk(
+    member: Member0, phase: Phase
+) -> None:
+    """It may be busy for a moment only: to take it for one with an old snapshot would lose all that it has."""
+    live = member.serves("slave").data
+    tale = member.turns(phase)
+    assert (tale.server, tale.data, tale.synced) == (Server.LOADING, live, True)
+    assert member.turns(phase, for_s=FROZEN_S + 1).data == live
+
+
+@pytest.mark.parametrize("phase", [Phase.REFUSING, Phase.SILENT])
+def test_what_a_server_has_that_never_answered_is_not_known(member: Member0, phase: Phase) -> None:
+    """As for an agent that comes back beside a server that is busy."""
+    assert member.turns(phase).data == Data(Kind.UNKNOWN)
+    member.turns(Phase.LOADING)
+    assert member.turns(phase).data == Data(Kind.UNKNOWN), "by now it may have loaded, and more"
+
+
+def test_before_the_first_look_nothing_is_known_of_a_server_that_may_run(member: Member0) -> None:
+    member.held = False
+    assert (member.telling.now().server, member.telling.now().data) == (Server.LOADING, Data(Kind.UNKNOWN))
+    member.held = True
+    assert (member.telling.now().server, member.telling.now().data) == (Server.DOWN, LOADED), "none was permitted"
+
+
+def test_another_server_does_not_have_what_the_one_before_had_in_memory(member: Member0) -> None:
+    member.serves("slave")
+    assert member.turns(Phase.DOWN).data == LOADED
+    assert member.turns(Phase.LOADING).data == LOADED
+    assert member.turns(Phase.SILENT).data == Data(Kind.UNKNOWN)
+
+
+def test_what_it_loaded_is_read_again_where_the_disk_failed(member: Member0) -> None:
+    good, member.disk = member.disk, OSError("input/output error")
+    assert member.serves("slave", up=False, was_up=False).data == Data(Kind.UNKNOWN)
+    member.disk = good
+    assert member.serves("slave", up=False, was_up=False).data == LOADED
+
+
+def test_what_was_read_before_its_server_ended_is_not_told(member: Member0) -> None:
+    """It was promoted meanwhile, as its node table on the disk says."""
+    assert member.turns(Phase.LOADING).role is Role.REPLICA
+    member.serves()
+    member.disk = Tale(ONE, node_id=ONE_ID, slots=SlotSet.span(0, 100), config_epoch=8, data=LOADED)
+    assert member.turns(Phase.DOWN).role is Role.PRIMARY
+
+
 @pytest.mark.parametrize("phase", [Phase.LOADING, Phase.REFUSING, Phase.SILENT])
 def test_a_server_that_does_not_answer_runs_nevertheless(member: Member0, phase: Phase) -> None:
     tale = member.turns(phase)
@@ -139,7 +187,7 @@ def test_a_disk_that_tells_nothing(member: Member0) -> None:
     member.disk = Unreadable("no table")
     with pytest.raises(Unreadable):
         member.turns(Phase.DOWN)
-    assert member.telling.or_nothing() == Tale(ONE, server=Server.LOADING)
+    assert member.telling.or_nothing() == Tale(ONE, server=Server.LOADING, data=Data(Kind.UNKNOWN))
     assert member.serves().data.kind is Kind.LIVE, "its server may know better"
 
 
@@ -149,6 +197,27 @@ def test_tells_whom_it_answers_whether_its_server_knows_that_one(tmp_path: Path)
     member.serves()
     assert member.telling.fresh_for(Tale(OTHER, node_id=OTHER_ID)).knows_asker is True
     assert member.telling.fresh_for(Tale(OTHER, node_id="f" * 40)).knows_asker is False
-    assert member.telling.fresh_for(Tale(OTHER)).knows_asker is False
+    assert member.telling.fresh_for(Tale(OTHER)).knows_asker is None, "it didn't say which node it is"
     told = member.telling.fresh_for(Tale(OTHER, node_id=OTHER_ID))
     assert Tale.decode(told.encode()) == told
+
+
+def test_a_look_from_before_the_question_can_not_say_that_somebody_is_not_known(member: Member0) -> None:
+    member.serves()
+    member.watch.late = True
+    assert member.telling.fresh_for(Tale(OTHER, node_id="f" * 40)).knows_asker is None
+    assert member.telling.fresh_for(Tale(OTHER, node_id=OTHER_ID)).knows_asker is True
+
+
+def test_a_server_that_ends_while_it_is_asked_has_not_said_that_it_knows_nobody(member: Member0) -> None:
+    member.serves()
+    look = member.watch.look_again
+
+    def look_and_end(timeout_s: float) -> ServerState:
+        seen = look(timeout_s)
+        member.watch.turn(Phase.DOWN)
+        return seen
+
+    member.watch.look_again = look_and_end  # type: ignore[method-assign]
+    told = member.telling.fresh_for(Tale(OTHER, node_id=OTHER_ID))
+    assert (told.server, told.knows_asker) == (Server.UP, True)
