@@ -27,7 +27,8 @@ def all_is_heard(k: Knowledge, giver: NodeView, taker: NodeView, slots: SlotSet,
         if rival is not giver and rival.role is Role.PRIMARY and rival.config_epoch == giver.config_epoch:
             found.symptom(giver.member, f"it has an epoch that {rival.member} hasn't")
             # The one with the smaller id gives way, when it hears of the other.
-            _tell(*sorted((giver, rival), key=lambda node: node.node_id, reverse=True), found)
+            smaller, larger = sorted((giver, rival), key=lambda node: node.node_id)
+            _tell(larger, smaller, found)
             return False
     return True
 
