@@ -151,7 +151,9 @@ def test_a_primary_that_was_replaced_while_it_was_away_finds_its_heir(line: str)
         assert heir.role is Role.PRIMARY
         assert heir.config_epoch > left.config_epoch
         assert heir.slots == left.slots
+        # Its heir begins, and only when that doesn't come up it serves what it has.
         verdict = decide(left, {second: heir}, 0.0)
-        assert isinstance(verdict, Start)
-        assert "by now" in verdict.why
+        assert isinstance(verdict, Hold)
+        assert "newer epoch" in verdict.why
         assert isinstance(decide(heir, {first: left}, 0.0), Start)
+        assert isinstance(decide(left, {second: heir}, verdict.until_s), Start)
