@@ -1,4 +1,4 @@
-"""Whose id nobody can have forgotten: those that a run has seen before any other node knew them.
+"""Whose id nobody can have forgotten: those that a run has seen before any other node knew them, or with their slots.
 
 A server that forgets a node bans it for a minute, has the others forget it too by its pings, and tells nobody whom it
 bans. Who is banned comes back nevertheless: since 8.1 a node without a link from another one introduces itself to it
@@ -9,7 +9,7 @@ seen while nobody knew it can: whom nobody knew, nobody has forgotten.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from valkeyctl.dataplane.model import Member
@@ -44,8 +44,15 @@ class Freshness:
             for node in nodes
             if not node.peers and not node.current_epoch and node.node_id not in known_to_any
         }
+        self._fresh |= {node.node_id for node in nodes if node.slots and _all_agree(node, nodes)}
         self._known_to |= known_to
         return {
             member: replace(outcome, fresh=outcome.node_id in self._fresh) if isinstance(outcome, NodeView) else outcome
             for member, outcome in outcomes.items()
         }
+
+
+def _all_agree(owner: NodeView, nodes: Sequence[NodeView]) -> bool:
+    """Whether all others know a node as the owner of its slots."""
+    told = (other.peers.get(owner.node_id) for other in nodes if other is not owner)
+    return all(peer is not None and owner.slots.issubset(peer.slots) for peer in told)

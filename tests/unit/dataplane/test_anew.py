@@ -207,3 +207,16 @@ def test_who_is_being_introduced_isnt_let_go_before_that_has_ended() -> None:
     assert isinstance(what, Steps)
     assert not what.actions
     assert "nobody is being introduced to it any more" in "; ".join(what.describe())
+
+
+def test_a_shard_that_is_empty_for_a_moment_while_it_exchanges_slots_keeps_its_id() -> None:
+    """The run has seen it own slots: nobody bans it. Started anew, it would tell clients that the cluster is down."""
+    first, second, third = planned_layout(3, None)
+    three = Spec("t", 3, 0, (first, second, third), formed=True)
+    world = formed(three)
+    world.new_run()
+    before = {member: world.at(member).node_id for member in three.members}
+    world.become(replace(three, layout=(second, third, first), explicit=True))
+    assert finish(world) == Done()
+    assert {member: world.at(member).node_id for member in three.members} == before
+    world.check_served()
