@@ -23,12 +23,16 @@ MANAGER = "valkeyctl"
 REFUSED_REASON = "SettingsRefused"
 
 
-def instance_labels(instance: str) -> dict[str, str]:
+#: The architectures: what an instance's objects carry under `COMPONENT_LABEL`.
+CLUSTER, REPLICA, FAILOVER = "cluster", "replica", "failover"
+
+
+def instance_labels(instance: str, architecture: str = CLUSTER) -> dict[str, str]:
     """The labels of the objects that the lifecycle writes by itself."""
     return {
         NAME_LABEL: "valkey",
         INSTANCE_LABEL: instance,
-        COMPONENT_LABEL: "cluster",
+        COMPONENT_LABEL: architecture,
         PART_OF_LABEL: "valkey",
         MANAGED_BY_LABEL: "pulumi",
     }

@@ -33,6 +33,8 @@ _COMPARED = (
     "version",
     "replicas",
     "paused",
+    "architecture",
+    "sentinels",
     *CONNECTION_KEYS,
 )
 
@@ -56,18 +58,7 @@ class PrepareProvider(Provider):
     def diff_it(self, olds: Props, news: Props) -> dynamic.DiffResult:
         """The same namespace and instance are updated in place; others are another instance."""
         replaces = changed(olds, news, ("namespace", "instance"))
-        keys = (
-            "owner",
-            "former_owners",
-            "objects",
-            "storage",
-            "settings",
-            "version",
-            "replicas",
-            "paused",
-            *CONNECTION_KEYS,
-        )
-        differs = bool(changed(olds, news, keys))
+        differs = bool(changed(olds, news, _COMPARED))
         if not replaces and not is_unknown(news):
             differs |= _say_who_goes(news)
             differs |= _say_who_rests(news)
@@ -241,6 +232,8 @@ class Prepare(dynamic.Resource, module="valkey", name="Prepare"):
         port: int = 6379,
         credentials: Mapping[str, pulumi.Input[str] | None] | None = None,
         paused: bool = False,
+        architecture: str | None = None,
+        sentinels: Mapping[str, Any] | None = None,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         """`objects`: each `{"kind": …, "apiVersion": …, "name": …}`, all of `namespace`, names known at preview.
@@ -248,7 +241,8 @@ class Prepare(dynamic.Resource, module="valkey", name="Prepare"):
         `storage`: what each Pod's volume is, `{"size": "1Gi", "bytes": …, "storageClassName": …}`; None: no volumes.
         `settings`: what running servers are going to be told; a change is tried on one of them before it is written,
         where one of the release line of `version` answers. `replicas`: how many each primary is to have. `credentials`
-        and `paused` as for `Topology`.
+        and `paused` as for `Topology`. `architecture`: "replica" or "failover"; None for a cluster. `sentinels`: as
+        `sentinel` of `Dataset`, where the instance has Sentinels: before some of them go, they are released.
         """
         props: dict[str, Any] = {
             **connection.props(),
@@ -263,5 +257,8 @@ class Prepare(dynamic.Resource, module="valkey", name="Prepare"):
             "port": port,
             "credentials": dict(credentials) if credentials is not None else None,
             "paused": paused,
+            # None where it isn't declared: a cluster that was made before there was such a thing has no update to do.
+            "architecture": architecture,
+            "sentinels": dict(sentinels) if sentinels is not None else None,
         }
         super().__init__(PrepareProvider(), name, props, options(opts))
