@@ -25,6 +25,7 @@ from valkeyctl.agent.peers import Peers
 from valkeyctl.agent.promotion import Promotion
 from valkeyctl.agent.runtime import Part, Runtime
 from valkeyctl.agent.state import Phase, ServerState
+from valkeyctl.agent.tale import Tale
 from valkeyctl.agent.telling import Telling
 from valkeyctl.agent.threads import Threads
 from valkeyctl.agent.watch import Watch
@@ -55,7 +56,7 @@ class Agent:
         self.watch = Watch(environment.address, environment.client_port, files.passwords, log)
         self.gate = Gate(environment, self.watch, files.rules, log)
         self.telling = Telling(environment, self.watch, files.tale, lambda: self.gate.held)
-        self.letters = Letters(environment, files.passwords)
+        self.letters = Letters(environment, files.passwords, Tale.decode)
         self.peers = Peers(environment, self.letters, self.telling.or_nothing, log)
         self.promotion = Promotion(
             self.watch, self.telling, self.peers, log, connect=self._own_server, rules=files.rules

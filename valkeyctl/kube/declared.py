@@ -8,15 +8,15 @@ consent that was given for one run (`allowDataLoss`).
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from valkeyctl.dataplane import Spec, describe_layout, parse_layout
 from valkeyctl.dataplane.model import CLIENT_PORT
 from valkeyctl.kube.access import Api, Object, path_of
 from valkeyctl.kube.errors import ApiConflict, ApiNotFound, KubeError
-from valkeyctl.kube.labels import OWNER_ANNOTATION, declared_name, instance_labels
+from valkeyctl.kube.labels import CLUSTER, OWNER_ANNOTATION, declared_name, instance_labels
 
 KEY = "declared.json"
 #: Raised when a reader of an older version would misunderstand what is written.
@@ -55,12 +55,12 @@ def read_declared(api: Api, namespace: str, instance: str) -> DeclaredState | No
 
 def write_declared(api: Api, namespace: str, instance: str, state: DeclaredState) -> None:
     """Says what is declared. Idempotent; to be called by who holds the Lease. Errors: those of the API."""
-    _put(api, namespace, instance, state.owner, {KEY: render_declared(state)})
+    put_declared(api, namespace, instance, state.owner, {KEY: render_declared(state)})
 
 
-def ensure_declared(api: Api, namespace: str, instance: str, owner: str) -> None:
+def ensure_declared(api: Api, namespace: str, instance: str, owner: str, *, architecture: str = CLUSTER) -> None:
     """Makes the ConfigMap, empty, where there is none: agents then see that nothing is declared yet. Idempotent."""
-    _put(api, namespace, instance, owner, {})
+    put_declared(api, namespace, instance, owner, {}, architecture=architecture)
 
 
 def remove_declared(api: Api, namespace: str, instance: str, owner: str) -> None:
@@ -96,12 +96,26 @@ def parse_declared(known: Object, instance: str) -> DeclaredState | None:
 
     Errors: DeclaredUnreadable.
     """
+    return read_text(known, instance, _state)
+
+
+Read = TypeVar("Read")
+
+
+def read_text(known: Object, instance: str, read: Callable[[Mapping[str, Any], str, str], Read]) -> Read | None:
+    """What `read` makes of the text (told, instance, owner) that a ConfigMap holds; None where it is still empty.
+
+    Errors: DeclaredUnreadable, also where it is of another format.
+    """
     text = (known.get("data") or {}).get(KEY)
     if not text:
         return None
     owner = str((known["metadata"].get("annotations") or {}).get(OWNER_ANNOTATION) or "")
     try:
-        return _state(json.loads(text), instance, owner)
+        told = json.loads(text)
+        if told["format"] != FORMAT:
+            raise ValueError(f"it is of format {told['format']}, this version knows {FORMAT}")  # noqa: TRY301
+        return read(told, instance, owner)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise DeclaredUnreadable(
             f"ConfigMap {declared_name(instance)} is not understood: {type(error).__name__} {error}",
@@ -109,9 +123,16 @@ def parse_declared(known: Object, instance: str) -> DeclaredState | None:
         ) from error
 
 
+def declared_architecture(known: Object | None) -> str:
+    """The architecture that a ConfigMap declares: "" where there is none, or nothing in it that is understood. Pure."""
+    try:
+        text = ((known or {}).get("data") or {})[KEY]
+        return str(json.loads(text).get("architecture", CLUSTER))
+    except (KeyError, ValueError, AttributeError):
+        return ""
+
+
 def _state(told: Mapping[str, Any], instance: str, owner: str) -> DeclaredState:
-    if told["format"] != FORMAT:
-        raise ValueError(f"it is of format {told['format']}, this version knows {FORMAT}")
     after = told.get("takeoverAfterSeconds")
     timeout = told.get("nodeTimeoutMs")
     spec = Spec(
@@ -134,10 +155,13 @@ def _state(told: Mapping[str, Any], instance: str, owner: str) -> DeclaredState:
     )
 
 
-def _put(api: Api, namespace: str, instance: str, owner: str, data: Mapping[str, str]) -> None:
+def put_declared(
+    api: Api, namespace: str, instance: str, owner: str, data: Mapping[str, str], *, architecture: str = CLUSTER
+) -> None:
+    """Puts these keys into the ConfigMap, which is made where there is none. Idempotent."""
     collection = path_of("v1", "configmaps", namespace)
     path = f"{collection}/{declared_name(instance)}"
-    metadata: Object = {"labels": instance_labels(instance), "annotations": {OWNER_ANNOTATION: owner}}
+    metadata: Object = {"labels": instance_labels(instance, architecture), "annotations": {OWNER_ANNOTATION: owner}}
     patch: Object = {"metadata": metadata, **({"data": dict(data)} if data else {})}
     try:
         api.merge(path, patch)
