@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from .args import Amounts, Resources
@@ -31,8 +32,8 @@ def required(resources: Resources) -> ResourceRequirementsArgsDict:
     return {"requests": _amounts(resources.requests), "limits": _amounts(resources.limits)}
 
 
-def pod_environment(names: Names) -> list[EnvVarArgsDict]:
-    """Which Pod this is, for the scripts and for the agent."""
+def pod_environment(names: Names, more: Mapping[str, str] | None = None) -> list[EnvVarArgsDict]:
+    """Which Pod this is, for the scripts and for the agent; `more` may name what stands before it as `$(POD_NAME)`."""
 
     def from_field(name: str, path: str) -> EnvVarArgsDict:
         return {"name": name, "value_from": {"field_ref": {"api_version": "v1", "field_path": path}}}
@@ -43,6 +44,7 @@ def pod_environment(names: Names) -> list[EnvVarArgsDict]:
         from_field("POD_IP", "status.podIP"),
         # What peers and clients call the server, and later its certificate is checked against.
         {"name": "POD_HOST", "value": f"$(POD_NAME).{names.headless}.$(POD_NAMESPACE).svc"},
+        *({"name": name, "value": value} for name, value in (more or {}).items()),
     ]
 
 

@@ -94,8 +94,8 @@ class ReplicaSettings(DatasetSettings):
     automatic_failover: Annotated[AutomaticFailover, BeforeValidator(_automatic)] = Field(
         default=AutomaticFailover(),
         description="Whether the agents fail over by themselves, `true`, `false`, or how: with a Lease of Kubernetes "
-        "as arbiter, whose holder is the primary and stops taking writes before it ends. Without it, the next `pulumi up` "
-        "promotes the best replica.",
+        "as arbiter, whose holder is the primary and stops taking writes before it ends. Without it, the next "
+        "`pulumi up` promotes the best replica.",
     )
 
     @model_validator(mode="after")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from valkeyctl.dataplane.model import BUS_PORT, CLIENT_PORT
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pulumi_kubernetes.core.v1 import (
         AffinityArgsDict,
         ContainerArgsDict,
+        ContainerPortArgsDict,
         LifecycleArgsDict,
         PodSpecArgsDict,
         PodTemplateSpecArgsDict,
@@ -50,7 +51,8 @@ class ServerPod:
 
     `config_hash` changes when the servers have to be started anew. `persistent`: the volume `data` comes from a claim,
     else it lives and dies with the Pod. `restart`: any text, to have the Pods replaced on demand. The last three are
-    the room for what comes beside server and agent: exporter, certificates.
+    the room for what comes beside server and agent. `cluster`: whether the server runs in cluster
+    mode, and so hands over by itself. `environment` is what the scripts are told beside.
     """
 
     names: Names
@@ -66,6 +68,8 @@ class ServerPod:
     sidecars: Sequence[ContainerArgsDict] = ()
     volumes: Sequence[VolumeArgsDict] = ()
     mounts: Sequence[VolumeMountArgsDict] = ()
+    cluster: bool = True
+    environment: Mapping[str, str] = field(default_factory=dict[str, str], hash=False)
 
 
 def pod_template(pod: ServerPod) -> PodTemplateSpecArgsDict:
@@ -103,16 +107,19 @@ def pod_template(pod: ServerPod) -> PodTemplateSpecArgsDict:
     }
 
 
+_BUS: list[ContainerPortArgsDict] = [{"name": "bus", "container_port": BUS_PORT, "protocol": "TCP"}]
+
+
 def _server(pod: ServerPod) -> ContainerArgsDict:
     server: ContainerArgsDict = {
         "name": SERVER_CONTAINER,
         "image": pod.image,
         "image_pull_policy": "IfNotPresent",
         "command": ["sh", f"{CONFIG_DIR}/start.sh"],
-        "env": pod_environment(pod.names),
+        "env": pod_environment(pod.names, pod.environment),
         "ports": [
             {"name": "valkey", "container_port": CLIENT_PORT, "protocol": "TCP"},
-            {"name": "bus", "container_port": BUS_PORT, "protocol": "TCP"},
+            *(_BUS if pod.cluster else []),
         ],
         "resources": required(pod.resources),
         "security_context": locked_down(),
@@ -132,7 +139,7 @@ def _server(pod: ServerPod) -> ContainerArgsDict:
             *pod.mounts,
         ],
     }
-    if not _hands_over(pod.image):
+    if not (pod.cluster and _hands_over(pod.image)):
         handover: LifecycleArgsDict = {"pre_stop": {"exec_": {"command": ["sh", f"{CONFIG_DIR}/handover.sh"]}}}
         server["lifecycle"] = handover
     return server

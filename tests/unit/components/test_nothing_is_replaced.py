@@ -104,7 +104,7 @@ def test_setting(setting: str, own: bool) -> None:  # noqa: FBT001
 @pytest.mark.parametrize("own", [False, True], ids=["our provider", "a provider of the program's own"])
 def test_a_new_version_of_the_agent(own: bool, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: FBT001
     before = base(own=own)
-    monkeypatch.setattr("components.cluster.agent_bundle", lambda: Bundle(b"another", {}))
+    monkeypatch.setattr("components.instance.agent_bundle", lambda: Bundle(b"another", {}))
     after = program({}, own=own)
     assert list(replaced(before, after)) == []
     changed = {one.label for one in after if one.inputs != before[one.label].inputs}
