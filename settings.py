@@ -97,7 +97,7 @@ class Instance(ClusterSettings):
 def _apart(instances: dict[str, Instance]) -> dict[str, Instance]:
     alike = (
         Problem((other,), other, f"its name and that of {one} are too much alike: both have or can grow to have {name}")
-        for one, other, name in collisions(instances)
+        for one, other, name in collisions(dict.fromkeys(instances, "cluster"))
     )
     secrets = (
         replace(problem, path=(name, *problem.path))

@@ -9,13 +9,40 @@ from .args import Amounts, Resources
 from .names import Names
 
 if TYPE_CHECKING:
-    from pulumi_kubernetes.core.v1 import EnvVarArgsDict, ResourceRequirementsArgsDict, SecurityContextArgsDict
+    from pulumi_kubernetes.core.v1 import (
+        EnvVarArgsDict,
+        PodSpecArgsDict,
+        ResourceRequirementsArgsDict,
+        SecurityContextArgsDict,
+    )
 
 #: Where the volumes are mounted, in every container that has them.
 CONFIG_DIR = "/etc/valkey"
 SECRET_DIR = "/etc/valkey-secret"  # noqa: S105 - a folder, no secret
 RUN_DIR = "/run/valkey"
 DATA_VOLUME = "data"
+
+
+#: User and group of the server in its own images.
+USER = 999
+
+
+def whole_pod(grace_s: int) -> PodSpecArgsDict:
+    """What every Pod says of itself as a whole; `grace_s`: seconds from the request to stop until the kill."""
+    return {
+        # A container that asks the API server mounts credentials for itself alone.
+        "automount_service_account_token": False,
+        "enable_service_links": False,
+        "termination_grace_period_seconds": grace_s,
+        "security_context": {
+            "run_as_non_root": True,
+            "run_as_user": USER,
+            "run_as_group": USER,
+            "fs_group": USER,
+            "fs_group_change_policy": "OnRootMismatch",
+            "seccomp_profile": {"type": "RuntimeDefault"},
+        },
+    }
 
 
 def locked_down() -> SecurityContextArgsDict:
@@ -35,9 +62,6 @@ def required(resources: Resources) -> ResourceRequirementsArgsDict:
 def pod_environment(names: Names, more: Mapping[str, str] | None = None) -> list[EnvVarArgsDict]:
     """Which Pod this is, for the scripts and for the agent; `more` may name what stands before it as `$(POD_NAME)`."""
 
-    def from_field(name: str, path: str) -> EnvVarArgsDict:
-        return {"name": name, "value_from": {"field_ref": {"api_version": "v1", "field_path": path}}}
-
     return [
         from_field("POD_NAME", "metadata.name"),
         from_field("POD_NAMESPACE", "metadata.namespace"),
@@ -46,6 +70,11 @@ def pod_environment(names: Names, more: Mapping[str, str] | None = None) -> list
         {"name": "POD_HOST", "value": f"$(POD_NAME).{names.headless}.$(POD_NAMESPACE).svc"},
         *({"name": name, "value": value} for name, value in (more or {}).items()),
     ]
+
+
+def from_field(name: str, path: str) -> EnvVarArgsDict:
+    """A variable that says something of the Pod."""
+    return {"name": name, "value_from": {"field_ref": {"api_version": "v1", "field_path": path}}}
 
 
 def _amounts(amounts: Amounts) -> dict[str, str]:

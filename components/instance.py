@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
-from hashlib import sha256
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import pulumi
 import pulumi_kubernetes as kubernetes
@@ -22,6 +20,7 @@ from .args import ClusterArgs, SecretKey
 from .config_files import config_data, settings_input, start_hash
 from .dataset_args import FailoverArgs, ReplicaArgs
 from .disruption import budget_spec
+from .identity import component_type, owner_of, revision_of
 from .labels import NO_WAIT, Identity
 from .names import Names, instance_name_problem
 from .network_policy import policy_spec
@@ -30,14 +29,12 @@ from .provider import access_of
 from .services import headless_spec, service_spec
 from .versions import version_label
 
+if TYPE_CHECKING:
+    from pulumi_kubernetes.core.v1 import VolumeArgsDict, VolumeMountArgsDict
+
 PASSWORD_KEY = "password"  # noqa: S105 - the key in a Secret
 
 Args = ClusterArgs | ReplicaArgs | FailoverArgs
-
-
-def owner_of(name: str) -> str:
-    """Who owns what a component of this name makes: `<organization>/<project>/<stack>/<name>`."""
-    return f"{pulumi.get_organization()}/{pulumi.get_project()}/{pulumi.get_stack()}/{name}"
 
 
 class ValkeyInstance(pulumi.ComponentResource):
@@ -53,7 +50,7 @@ class ValkeyInstance(pulumi.ComponentResource):
             raise pulumi.RunError(f"{name!r} can't name a Valkey instance: {problem}")
         for wrong in rules.secret_problem(name, args):
             raise pulumi.RunError(f"instance {name}: {wrong.reason}")
-        super().__init__(f"valkey:index:{architecture.title()}", name, {}, opts)
+        super().__init__(component_type(architecture), name, {}, opts)
         self._instance = name
         self._settings = args
         self._shards = shards
@@ -234,11 +231,33 @@ class ValkeyInstance(pulumi.ComponentResource):
             image=args.server_image,
             resources=args.resources,
             password=self._password,
-            agent=PodAgent(self._names, args.agent, self._password, agent_bundle().digest),
+            agent=PodAgent(
+                self._names,
+                args.agent,
+                self._password,
+                agent_bundle().digest,
+                self._environment(),
+                self._agent_mounts(),
+            ),
             config_hash=start_hash(self._files),
             persistent=args.persistence is not None,
             restart=args.restart,
+            volumes=self._volumes(),
+            cluster=args.cluster_mode,
+            environment=self._environment(),
         )
+
+    def _environment(self) -> Mapping[str, str]:
+        """What agents and scripts are told beside what all are told."""
+        return {}
+
+    def _volumes(self) -> Sequence[VolumeArgsDict]:
+        """What the Pods mount beside."""
+        return ()
+
+    def _agent_mounts(self) -> Sequence[VolumeMountArgsDict]:
+        """What of it the agents see."""
+        return ()
 
     def _claim_names(self, shard: int) -> list[str]:
         return [self._names.claim(shard, ordinal) for ordinal in range(self._settings.replicas + 1)]
@@ -260,8 +279,3 @@ class ValkeyInstance(pulumi.ComponentResource):
     def _revision(self) -> str:
         """Changes when the Pod templates do, so that whoever rolls them looks again at which Pods are outdated."""
         return revision_of(statefulset.pod_template(self._pod(0)))
-
-
-def revision_of(template: Any) -> str:
-    """A short text that changes when a Pod template does."""
-    return sha256(json.dumps(template, sort_keys=True).encode()).hexdigest()[:16]

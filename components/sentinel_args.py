@@ -20,7 +20,7 @@ from .args import (
     Version,
     between,
 )
-from .names import instance_name_problem
+from .names import sentinel_name_problem
 from .problems import fail, refuse
 from .versions import DEFAULT_LINE, image_of
 
@@ -30,7 +30,7 @@ MAX_SENTINELS = 9
 
 
 def _set_name(value: str) -> str:
-    return fail(problem) if (problem := instance_name_problem(value)) else value
+    return fail(problem) if (problem := sentinel_name_problem(value)) else value
 
 
 class SentinelResources(Resources):
@@ -59,8 +59,9 @@ class SentinelSettings(Model):
     )
     persistence: Persistence | None = Field(
         default=None,
-        description="A volume for each Sentinel, for what it has voted for. Without it, a Sentinel whose Pod is "
-        "replaced comes back under its own id, and learns the rest from the others.",
+        description="A volume for each Sentinel, for what it has voted for. Without a word, a small one where the "
+        "instance has `persistence`. With `null`, a Sentinel whose Pod is replaced comes back under its own id, and "
+        "learns the rest from the others. Fixed at creation.",
     )
 
 
