@@ -22,7 +22,7 @@ IGNORED_CHANGES = ["spec.accessModes", "spec.selector", "spec.storageClassName",
 RECLAIM_ANNOTATION = "valkeyctl/reclaim-policy"
 
 
-def annotations(persistence: Persistence) -> dict[str, str]:
+def own_annotations(persistence: Persistence) -> dict[str, str]:
     """What a claim says beside what every object does."""
     return {**NO_WAIT, RECLAIM_ANNOTATION: persistence.reclaim_policy}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from .args import Amounts, Resources
@@ -10,6 +10,7 @@ from .names import Names
 
 if TYPE_CHECKING:
     from pulumi_kubernetes.core.v1 import (
+        ContainerArgsDict,
         EnvVarArgsDict,
         PodSpecArgsDict,
         ResourceRequirementsArgsDict,
@@ -27,9 +28,10 @@ DATA_VOLUME = "data"
 USER = 999
 
 
-def whole_pod(grace_s: int) -> PodSpecArgsDict:
+def whole_pod(containers: Sequence[ContainerArgsDict], *, grace_s: int) -> PodSpecArgsDict:
     """What every Pod says of itself as a whole; `grace_s`: seconds from the request to stop until the kill."""
     return {
+        "containers": list(containers),
         # A container that asks the API server mounts credentials for itself alone.
         "automount_service_account_token": False,
         "enable_service_links": False,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pulumi
@@ -18,7 +19,7 @@ from .dataset import ValkeyDataset
 from .dataset_args import FailoverArgs
 from .names import SentinelNames, sentinel_name_problem
 from .sentinel import OfInstance, ValkeySentinel, operator_of, sentinel_objects
-from .sentinel_args import SentinelArgs, SentinelSettings
+from .sentinel_args import SentinelArgs
 from .sentinel_files import sentinel_id
 from .sentinel_pod import SECRETS_DIR
 
@@ -59,10 +60,10 @@ class ValkeyFailover(ValkeyDataset):
         settings, name, namespace = self._failover.sentinel, self._instance, self._failover.namespace
         members = range(settings.members)
         return {
-            "name": _there(namespace, lambda there: monitored_name(name, there)),
+            "name": _there(namespace, partial(monitored_name, name)),
             "set": self._watching.everything,
             "namespace": None,
-            "hosts": [_there(namespace, lambda there, n=n: f"{self._host(there, n)}:{SENTINEL_PORT}") for n in members],
+            "hosts": [_there(namespace, partial(self._address, ordinal)) for ordinal in members],
             "replicas": settings.members,
             "quorum": settings.votes,
             "any_quorum": settings.allow_small_quorum,
@@ -71,16 +72,15 @@ class ValkeyFailover(ValkeyDataset):
             "parallel_syncs": settings.parallel_syncs,
             "port": SENTINEL_PORT,
             "ids": {
-                str(n): _there(namespace, lambda there, n=n: sentinel_id(there, f"{self._watching.everything}-{n}"))
-                for n in members
+                str(n): _there(namespace, partial(sentinel_id, f"{self._watching.everything}-{n}")) for n in members
             },
             "credentials": operator_of(self._watching),
             "monitor_as": {**operator_of(self._watching), "user": SENTINEL},
             "own": settings.reference is None,
         }
 
-    def _host(self, namespace: str, ordinal: int) -> str:
-        return sentinel_host(self._watching.name, namespace, ordinal)
+    def _address(self, ordinal: int, namespace: str) -> str:
+        return f"{sentinel_host(self._watching.name, namespace, ordinal)}:{SENTINEL_PORT}"
 
     def _watchers(self, prepare: Prepare) -> ValkeySentinel | None:
         if self._failover.sentinel.reference is not None:
@@ -95,9 +95,11 @@ class ValkeyFailover(ValkeyDataset):
     def _sentinel_args(self) -> SentinelArgs:
         """Sentinels of the servers' version, on volumes where the servers are."""
         args, own = self._failover, self._failover.sentinel
-        said = {name: getattr(own, name) for name in SentinelSettings.model_fields}
         return SentinelArgs(
-            **{**said, "image": own.image or args.server_image, "persistence": self._sentinel_persistence()},
+            replicas=own.replicas,
+            image=own.image or args.server_image,
+            resources=own.resources,
+            persistence=self._sentinel_persistence(),
             namespace=args.namespace,
             connection=args.connection,
         )
@@ -110,7 +112,7 @@ class ValkeyFailover(ValkeyDataset):
         return data.model_copy(update={"size": STATE_SIZE})
 
     def _environment(self) -> Mapping[str, str]:
-        hosts = (f"{self._host('$(POD_NAMESPACE)', n)}:{SENTINEL_PORT}" for n in range(ALWAYS_THERE))
+        hosts = (self._address(ordinal, "$(POD_NAMESPACE)") for ordinal in range(ALWAYS_THERE))
         return {
             **super()._environment(),
             "VALKEY_SENTINELS": ",".join(hosts),
@@ -141,6 +143,6 @@ class ValkeyFailover(ValkeyDataset):
         return [*super()._objects(), *own]
 
 
-def _there(namespace: pulumi.Input[str], say: Any) -> Any:
+def _there(namespace: pulumi.Input[str], say: Callable[[str], str]) -> pulumi.Input[str]:
     """What follows from the namespace: at once where it is known, so that a preview shows it."""
     return say(namespace) if isinstance(namespace, str) else pulumi.Output.from_input(namespace).apply(say)

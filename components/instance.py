@@ -269,7 +269,7 @@ class ValkeyInstance(pulumi.ComponentResource):
         return [
             claims.claim(
                 name,
-                self._identity.metadata(name, shard=shard, annotations=claims.annotations(persistence)),
+                self._identity.metadata(name, shard=shard, annotations=claims.own_annotations(persistence)),
                 persistence,
                 self._below(prepare, provider=self._access.objects),
             )

@@ -70,12 +70,11 @@ def pod_template(pod: ServerPod) -> PodTemplateSpecArgsDict:
     """The template of a shard's StatefulSet. Equal arguments give equal templates: a difference marks Pods outdated."""
     spec: PodSpecArgsDict = {
         "service_account_name": pod.names.agent,
-        **whole_pod(GRACE_PERSISTENT_S if pod.persistent else GRACE_S),
+        **whole_pod([_server(pod), *pod.sidecars], grace_s=GRACE_PERSISTENT_S if pod.persistent else GRACE_S),
         # The copies of a shard keep apart, and the whole instance spreads.
         "affinity": kept_apart(selector(pod.names.instance, pod.shard)),
         "topology_spread_constraints": spread(selector(pod.names.instance)),
         "init_containers": [agent_container(pod.agent)],
-        "containers": [_server(pod), *pod.sidecars],
         "volumes": _volumes(pod),
     }
     return {

@@ -185,7 +185,7 @@ class ValkeySentinel(pulumi.ComponentResource):
         return [
             claims.claim(
                 name,
-                self._pods.metadata(name, claims.annotations(persistence)),
+                self._pods.metadata(name, claims.own_annotations(persistence)),
                 persistence,
                 self._below(prepare, provider=self._access.objects),
             )

@@ -57,6 +57,6 @@ def users_file() -> str:
     return "".join(f"user {name} on sanitize-payload {word} {' '.join(rights)}\n" for name, word, rights in users)
 
 
-def sentinel_id(namespace: str, pod: str) -> str:
+def sentinel_id(pod: str, namespace: str) -> str:
     """The id of the Sentinel in a Pod, always the same, as `sentinel.sh` has it: 40 hexadecimal digits."""
     return sha1(f"{namespace}/{pod}".encode(), usedforsecurity=False).hexdigest()

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         PodTemplateSpecArgsDict,
         ProbeArgsDict,
         ServiceSpecArgsDict,
+        VolumeArgsDict,
     )
     from pulumi_kubernetes.meta.v1 import ObjectMetaArgsDict
     from pulumi_kubernetes.networking.v1 import NetworkPolicySpecArgsDict
@@ -106,24 +107,11 @@ def pod_template(pods: SentinelPods) -> PodTemplateSpecArgsDict:
     """The template. Equal arguments give equal templates: a difference marks Pods outdated."""
     version = version_label(pods.image)
     spec: PodSpecArgsDict = {
-        **whole_pod(GRACE_S),
+        **whole_pod([_container(pods)], grace_s=GRACE_S),
         "affinity": kept_apart(pods.selector),
         "topology_spread_constraints": spread(pods.selector),
-        "containers": [_container(pods)],
-        "volumes": [
-            {"name": "config", "config_map": {"name": pods.names.everything}},
-            {
-                "name": "secret",
-                "secret": {
-                    "secret_name": pods.names.everything,
-                    "items": [{"key": key, "path": key} for key in (CLIENTS_KEY, OPERATOR_KEY)],
-                    "default_mode": 0o440,
-                },
-            },
-        ],
+        "volumes": _volumes(pods),
     }
-    if pods.settings.persistence is None:
-        spec["volumes"] = [*spec["volumes"], {"name": DATA_VOLUME, "empty_dir": {"size_limit": "16Mi"}}]
     return {
         "metadata": {
             "labels": pods.labels | ({VERSION_LABEL: version} if version else {}),
@@ -182,6 +170,23 @@ def _container(pods: SentinelPods) -> ContainerArgsDict:
             {"name": DATA_VOLUME, "mount_path": DATA_DIR},
         ],
     }
+
+
+def _volumes(pods: SentinelPods) -> list[VolumeArgsDict]:
+    volumes: list[VolumeArgsDict] = [
+        {"name": "config", "config_map": {"name": pods.names.everything}},
+        {
+            "name": "secret",
+            "secret": {
+                "secret_name": pods.names.everything,
+                "items": [{"key": key, "path": key} for key in (CLIENTS_KEY, OPERATOR_KEY)],
+                "default_mode": 0o440,
+            },
+        },
+    ]
+    if pods.settings.persistence is None:
+        volumes.append({"name": DATA_VOLUME, "empty_dir": {"size_limit": "16Mi"}})
+    return volumes
 
 
 def _environment(pods: SentinelPods) -> list[EnvVarArgsDict]:
