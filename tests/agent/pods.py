@@ -19,12 +19,14 @@ from dataclasses import dataclass, field
 from http.client import HTTPConnection
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 import valkey
 
 from tests.dataplane.servers import BUS_PORT, PORT, binary, new_address
 from valkeyctl.agent.ports import AGENT_PORT
 from valkeyctl.dataplane import Credentials, DirectDialer, Endpoint, Member, Spec, pod_name
+from valkeyctl.dataplane.replication.model import ReplicationSpec
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 PASSWORD = b"let me in"
@@ -39,7 +41,7 @@ _GUARD = ("setpriv", "--pdeathsig", "KILL") if shutil.which("setpriv") else ()
 class Pod:
     """One member: its folder, its agent, its container."""
 
-    spec: Spec
+    spec: Spec | ReplicationSpec
     member: Member
     line: str
     folder: Path
@@ -59,7 +61,16 @@ class Pod:
 
     def configure(self, settings: Mapping[str, str]) -> None:
         """Write the server's file as the ConfigMap has it."""
-        base = {
+        base = {**self.base_settings, **settings}
+        # The entries of `save` are words, everything else is one value.
+        lines = (f"{name} {value}" if name == "save" and value else f'{name} "{value}"' for name, value in base.items())
+        (self.folder / "config" / "valkey.conf").write_text("\n".join(lines) + "\n")
+        (self.folder / "config" / "live.conf").write_text("")
+
+    @property
+    def base_settings(self) -> Mapping[str, str]:
+        """What the servers have in common."""
+        return {
             "port": str(PORT),
             "cluster-port": str(BUS_PORT),
             "bind": self.address,
@@ -72,12 +83,12 @@ class Pod:
             "cluster-allow-replica-migration": "no",
             "cluster-require-full-coverage": "no",
             "repl-diskless-sync-delay": "0",
-            **settings,
         }
-        # The entries of `save` are words, everything else is one value.
-        lines = (f"{name} {value}" if name == "save" and value else f'{name} "{value}"' for name, value in base.items())
-        (self.folder / "config" / "valkey.conf").write_text("\n".join(lines) + "\n")
-        (self.folder / "config" / "live.conf").write_text("")
+
+    @property
+    def wrapping(self) -> tuple[str, ...]:
+        """What both processes are started by."""
+        return ()
 
     @property
     def name(self) -> str:
@@ -119,7 +130,7 @@ class Pod:
         """Start the agent's process alone."""
         with (self.folder / "agent.log").open("ab") as log:
             self.agent = subprocess.Popen(
-                [*_GUARD, sys.executable, "-m", "valkeyctl.agent"],
+                [*_GUARD, *self.wrapping, sys.executable, "-m", "valkeyctl.agent"],
                 cwd=CHECKOUT,
                 env=self.environment,
                 stdout=log,
@@ -136,7 +147,10 @@ class Pod:
     def _run_container(self) -> None:
         with (self.folder / "server.log").open("ab") as log:
             self.container = subprocess.Popen(
-                [*_GUARD, "sh", str(CHECKOUT / "components" / "start.sh")], env=self.environment, stdout=log, stderr=log
+                [*_GUARD, *self.wrapping, "sh", str(CHECKOUT / "components" / "start.sh")],
+                env=self.environment,
+                stdout=log,
+                stderr=log,
             )
 
     def _restart(self) -> None:
@@ -193,7 +207,7 @@ class Pod:
 class Pods:
     """All Pods of an instance. A context manager."""
 
-    spec: Spec
+    spec: Any
     line: str
     settings: Mapping[str, str] = field(default_factory=dict[str, str])
     pods: dict[Member, Pod] = field(default_factory=dict[Member, Pod])

@@ -8,23 +8,31 @@ consent that was given for one run (`allowDataLoss`).
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from valkeyctl.dataplane import Spec, describe_layout, parse_layout
-from valkeyctl.dataplane.model import CLIENT_PORT
+from valkeyctl.dataplane.model import CLIENT_PORT, Member
 from valkeyctl.kube.access import Api, Object, path_of
-from valkeyctl.kube.errors import ApiConflict, ApiNotFound, KubeError
+from valkeyctl.kube.declared_text import FORMAT, KEY, DeclaredUnreadable, declared_architecture, read_text
+from valkeyctl.kube.errors import ApiConflict, ApiNotFound
 from valkeyctl.kube.labels import CLUSTER, OWNER_ANNOTATION, declared_name, instance_labels
 
-KEY = "declared.json"
-#: Raised when a reader of an older version would misunderstand what is written.
-FORMAT = 1
-
-
-class DeclaredUnreadable(KubeError):  # noqa: N818 - reads as what happened
-    """The ConfigMap holds something that this version doesn't understand: nobody may act on a guess."""
+__all__ = [
+    "FORMAT",
+    "KEY",
+    "DeclaredState",
+    "DeclaredUnreadable",
+    "declared_architecture",
+    "ensure_declared",
+    "parse_declared",
+    "put_declared",
+    "read_declared",
+    "remove_declared",
+    "render_declared",
+    "write_declared",
+]
 
 
 @dataclass(frozen=True)
@@ -45,6 +53,11 @@ class DeclaredState:
     def may_heal(self) -> bool:
         """Whether agents may do anything about what differs from it."""
         return self.heal and not self.paused
+
+    @property
+    def members(self) -> tuple[Member, ...]:
+        """Every declared member."""
+        return self.spec.members
 
 
 def read_declared(api: Api, namespace: str, instance: str) -> DeclaredState | None:
@@ -97,39 +110,6 @@ def parse_declared(known: Object, instance: str) -> DeclaredState | None:
     Errors: DeclaredUnreadable.
     """
     return read_text(known, instance, _state)
-
-
-Read = TypeVar("Read")
-
-
-def read_text(known: Object, instance: str, read: Callable[[Mapping[str, Any], str, str], Read]) -> Read | None:
-    """What `read` makes of the text (told, instance, owner) that a ConfigMap holds; None where it is still empty.
-
-    Errors: DeclaredUnreadable, also where it is of another format.
-    """
-    text = (known.get("data") or {}).get(KEY)
-    if not text:
-        return None
-    owner = str((known["metadata"].get("annotations") or {}).get(OWNER_ANNOTATION) or "")
-    try:
-        told = json.loads(text)
-        if told["format"] != FORMAT:
-            raise ValueError(f"it is of format {told['format']}, this version knows {FORMAT}")  # noqa: TRY301
-        return read(told, instance, owner)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise DeclaredUnreadable(
-            f"ConfigMap {declared_name(instance)} is not understood: {type(error).__name__} {error}",
-            remedy="The next `pulumi up` writes it anew.",
-        ) from error
-
-
-def declared_architecture(known: Object | None) -> str:
-    """The architecture that a ConfigMap declares: "" where there is none, or nothing in it that is understood. Pure."""
-    try:
-        text = ((known or {}).get("data") or {})[KEY]
-        return str(json.loads(text).get("architecture", CLUSTER))
-    except (KeyError, ValueError, AttributeError):
-        return ""
 
 
 def _state(told: Mapping[str, Any], instance: str, owner: str) -> DeclaredState:

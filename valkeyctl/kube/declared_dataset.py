@@ -8,13 +8,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from valkeyctl.dataplane.model import CLIENT_PORT, MAX_REPLICAS, Address, Member
-from valkeyctl.kube.access import Api, Object, path_of
-from valkeyctl.kube.declared import FORMAT, KEY, put_declared, read_text
+from valkeyctl.kube.declared_text import FORMAT, KEY, read_text
 from valkeyctl.kube.labels import FAILOVER, REPLICA, declared_name
+
+if TYPE_CHECKING:
+    # The agent reads what is declared before what speaks to the API server is imported (ADR 0051).
+    from valkeyctl.kube.access import Api, Object
 
 DATASETS = (REPLICA, FAILOVER)
 
@@ -69,7 +71,7 @@ class DeclaredDataset:
         """Whether agents may do anything about what differs from it."""
         return self.heal and not self.paused
 
-    @cached_property
+    @property
     def members(self) -> tuple[Member, ...]:
         """Every declared member, by ordinal."""
         return tuple(Member(0, ordinal) for ordinal in range(self.replicas + 1))
@@ -77,12 +79,16 @@ class DeclaredDataset:
 
 def read_declared_dataset(api: Api, namespace: str, instance: str) -> DeclaredDataset | None:
     """What is declared; None where nothing is (yet, or any more). Errors: DeclaredUnreadable, those of the API."""
+    from valkeyctl.kube.access import path_of  # noqa: PLC0415 - see above
+
     known = api.find(path_of("v1", "configmaps", namespace, declared_name(instance)))
     return None if known is None else parse_declared_dataset(known, instance)
 
 
 def write_declared_dataset(api: Api, namespace: str, state: DeclaredDataset) -> None:
     """Says what is declared. Idempotent; to be called by who holds the Lease. Errors: those of the API."""
+    from valkeyctl.kube.declared import put_declared  # noqa: PLC0415 - see above
+
     data = {KEY: render_declared_dataset(state)}
     put_declared(api, namespace, state.instance, state.owner, data, architecture=state.architecture)
 

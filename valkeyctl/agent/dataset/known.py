@@ -1,0 +1,58 @@
+"""What this agent knows of its dataset: what is declared, and whose names and addresses are whose."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from valkeyctl.agent.environment import Environment
+from valkeyctl.dataplane.errors import ValkeyctlError
+from valkeyctl.dataplane.model import Member
+from valkeyctl.kube.declared_dataset import DeclaredDataset, parse_declared_dataset
+from valkeyctl.kube.declared_text import KEY
+
+
+class Known:
+    """From any thread. What the API server told last counts for more than a mount, which may be a minute old."""
+
+    def __init__(self, environment: Environment, addresses: Callable[[], Mapping[Member, str]]) -> None:
+        """`addresses` are where the other members are, as far as is known."""
+        self._environment = environment
+        self._addresses = addresses
+        self._told: DeclaredDataset | None = None
+
+    def learn(self, declared: DeclaredDataset | None) -> None:
+        """Take over what the API server told; nothing is learned where it told that nothing is declared."""
+        self._told = declared or self._told
+
+    @property
+    def declared(self) -> DeclaredDataset | None:
+        """What is declared, as far as is known."""
+        return self._told or _mounted(self._environment.declared, self._environment.instance)
+
+    @property
+    def members(self) -> tuple[Member, ...]:
+        """The declared members; none where that isn't known."""
+        declared = self.declared
+        return declared.members if declared is not None else ()
+
+    @property
+    def others(self) -> tuple[Member, ...]:
+        """The declared members but this one."""
+        return tuple(member for member in self.members if member != self._environment.member)
+
+    def member_at(self, host: str) -> Member | None:
+        """Whose host name or address something is; None for a stranger's."""
+        named = self._environment.member_named(host)
+        if named is not None:
+            return named
+        if host == self._environment.address:
+            return self._environment.member
+        return next((member for member, address in self._addresses().items() if address == host), None)
+
+
+def _mounted(file: Path, instance: str) -> DeclaredDataset | None:
+    try:
+        return parse_declared_dataset({"data": {KEY: file.read_text()}}, instance)
+    except (OSError, ValkeyctlError):
+        return None
