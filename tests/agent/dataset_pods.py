@@ -248,19 +248,6 @@ def seconds_until(holds: Any, pods: Pods, timeout_s: float = 60.0) -> float:
     return time.monotonic() - began
 
 
-
-    "FIRST",
-    "INSTANCE",
-    "OWNER",
-    "PASSWORD",
-    "SECOND",
-    "THIRD",
-    "DatasetPods",
-    "Path",
-    "eventually",
-    "pods_of",
-    "seconds_until",
-]
 __all__ = [
     "FIRST",
     "INSTANCE",
