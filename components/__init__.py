@@ -6,6 +6,7 @@ from .args import Agent, AgentResources, Amounts, Auth, ClusterArgs, Persistence
 from .cluster import ValkeyCluster
 from .dataset_args import AutomaticFailover, FailoverArgs, Handover, ReplicaArgs
 from .failover import ValkeyFailover
+from .make import make
 from .provider import ManagedProvider
 from .replica import ValkeyReplica
 from .sentinel import ValkeySentinel
@@ -34,4 +35,5 @@ __all__ = [
     "ValkeyFailover",
     "ValkeyReplica",
     "ValkeySentinel",
+    "make",
 ]

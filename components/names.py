@@ -26,6 +26,9 @@ MAX_WORKLOAD_NAME = 52
 #: Room for the largest shard number, so that an instance can grow to the most shards that a cluster may have.
 MAX_INSTANCE_NAME = MAX_WORKLOAD_NAME - len(f"-s{MAX_SHARDS - 1}")
 
+#: The same for `<name>-sentinel`.
+MAX_SENTINEL_OWNER = MAX_WORKLOAD_NAME - len(sentinel_set_name(""))
+
 # RFC 1035, which is stricter than RFC 1123: a Service's name starts with a letter.
 _LABEL = re.compile(r"[a-z]([a-z0-9-]*[a-z0-9])?")
 _NAMESPACE = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
@@ -136,10 +139,9 @@ def instance_name_problem(name: str) -> str:
 
 def sentinel_name_problem(name: str) -> str:
     """Why a set of Sentinels can't belong to `name`; "" when it can."""
-    longest = MAX_WORKLOAD_NAME - len(sentinel_set_name(""))
-    if len(name) > longest:
+    if len(name) > MAX_SENTINEL_OWNER:
         return (
-            f"whose Sentinels are to be has a name of at most {longest} characters, this one has {len(name)} "
+            f"who has Sentinels has a name of at most {MAX_SENTINEL_OWNER} characters, this one has {len(name)} "
             f"(their StatefulSet is called <name>-sentinel, with at most {MAX_WORKLOAD_NAME})"
         )
     return instance_name_problem(name)

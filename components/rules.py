@@ -10,7 +10,7 @@ from valkeyctl.dataplane.slots import uncovered
 
 from . import server_config
 from .memory import SHARE_IN_MEMORY, SHARE_PERSISTENT
-from .names import Names
+from .names import Names, SentinelNames
 from .problems import Problem
 from .quantity import memory_bytes, quantity, size_bytes
 from .versions import settings_of, version_of
@@ -46,7 +46,8 @@ def common(args: ClusterSettings | Dataset) -> Iterator[Problem]:
 def secret_problem(instance: str, args: InstanceSettings) -> Iterator[Problem]:
     """A Secret of the user's that is called as the generated one would be removed with that."""
     own = args.auth.password_secret
-    if own is not None and own.name == Names(instance).secret:
+    generated = (Names(instance).secret, *(() if args.cluster_mode else (SentinelNames(instance).everything,)))
+    if own is not None and own.name in generated:
         reason = f"{own.name} is the name of the Secret that would be generated; call yours otherwise"
         yield Problem(("auth", "passwordSecret", "name"), own.name, reason)
 
