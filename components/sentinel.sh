@@ -79,7 +79,8 @@ kept_lines() {
         written="$written$name "
         echo "sentinel monitor $name $one $two $three"
         echo "sentinel auth-user $name _sentinel"
-        echo "sentinel auth-pass $name \"$quoted\""
+        # Some shells' echo reads backslashes.
+        printf 'sentinel auth-pass %s "%s"\n' "$name" "$quoted"
       fi
       ;;
     down-after-milliseconds | failover-timeout | parallel-syncs | config-epoch | leader-epoch)
@@ -107,7 +108,7 @@ kept_lines() {
   echo "sentinel myid $id"
   echo "sentinel announce-ip $POD_HOST"
   echo "sentinel sentinel-user _sentinel"
-  echo "sentinel sentinel-pass \"$quoted\""
+  printf 'sentinel sentinel-pass "%s"\n' "$quoted"
   kept_lines
 } >"$kept.new"
 mv -f "$kept.new" "$kept"
