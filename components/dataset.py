@@ -9,8 +9,7 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 from pulumi import Alias, ResourceOptions
 
-from valkeyctl.agent.rights import Rule
-from valkeyctl.agent.rights import rules as agent_rules
+from valkeyctl.agent.rights import Rule, dataset_rules
 from valkeyctl.dataplane.model import CLIENT_PORT
 from valkeyctl.kube.labels import FAILOVER, REPLICA
 from valkeyctl.lifecycle import Dataset, Prepare
@@ -91,6 +90,11 @@ class ValkeyDataset(ValkeyInstance):
         """The Sentinels that belong to the instance."""
         return None
 
+    @property
+    def _by_lease(self) -> bool:
+        """Whether a Lease says who is the primary; also of a single member, so that the first replica changes nothing."""
+        return False
+
     def _environment(self) -> Mapping[str, str]:
         """What agents and scripts are told beside what all are told."""
         return {"VALKEY_ARCHITECTURE": self._architecture}
@@ -100,12 +104,12 @@ class ValkeyDataset(ValkeyInstance):
         return [*super()._objects(), *services]
 
     def _allowed(self) -> Sequence[Rule]:
-        return agent_rules(
+        return dataset_rules(
             self._instance,
-            shards=1,
             replicas=self._args.replicas,
             config_map=self._names.config_map,
             secret=self._password.name,
+            automatic_failover=self._by_lease,
         )
 
     def _role_services(self, prepare: Prepare) -> list[pulumi.Resource]:

@@ -24,8 +24,10 @@ class ValkeyReplica(ValkeyDataset):
         self._replica = args or ReplicaArgs()
         super().__init__(REPLICA, name, self._replica, opts)
 
+    @property
+    def _by_lease(self) -> bool:
+        return self._replica.automatic_failover.enabled
+
     def _environment(self) -> Mapping[str, str]:
-        """Wherever it isn't switched off, also for a single member: so that the first replica replaces no Pod."""
-        automatic = self._replica.automatic_failover
-        lease = {"VALKEY_AUTOMATIC_FAILOVER": str(automatic.lease_duration_s)} if automatic.enabled else {}
-        return {**super()._environment(), **lease}
+        lease_s = self._replica.automatic_failover.lease_duration_s
+        return {**super()._environment(), **({"VALKEY_AUTOMATIC_FAILOVER": str(lease_s)} if self._by_lease else {})}
