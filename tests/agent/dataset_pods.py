@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -67,7 +67,7 @@ class DatasetPod(Pod):
     @property
     def wrapping(self) -> tuple[str, ...]:
         assert self.scene is not None
-        return ("unshare", "--mount", "sh", "-c", _NAMES, str(self.scene.root / "hosts"))
+        return self.scene.wrapping
 
 
 @dataclass
@@ -77,6 +77,7 @@ class DatasetPods(Pods):
     declared: DeclaredDataset = field(default_factory=lambda: DeclaredDataset(OWNER, INSTANCE, "replica", 2))
     more: Mapping[str, str] = field(default_factory=dict[str, str])
     fake: FakeApi = field(default_factory=FakeApi)
+    also: Callable[[Member], None] = lambda _primary: None
 
     @property
     def environment(self) -> dict[str, str]:
@@ -87,6 +88,11 @@ class DatasetPods(Pods):
             **({} if lease_s is None else {"VALKEY_AUTOMATIC_FAILOVER": str(lease_s)}),
             **self.more,
         }
+
+    @property
+    def wrapping(self) -> tuple[str, ...]:
+        """What a process is started by that is to find the scene's names."""
+        return ("unshare", "--mount", "sh", "-c", _NAMES, str(self.root / "hosts"))
 
     @property
     def api(self) -> Api:
@@ -154,6 +160,7 @@ class DatasetPods(Pods):
             view = converge(spec, self.directory, self.dialer, deadline_s=60, progress=print, may_go_on=lease.check)
             self.declare(replace(self.declared, formed=True))
             primary = next(node.endpoint for node in view.nodes.values() if node.upstream is None)
+            self.also(primary.member)
             seen = InstanceStatus(phase="Ready", primaries={"s0": primary.pod}, formed=True)
             write_seen(self.api, NAMESPACE, INSTANCE, seen)
             others = [node.endpoint for node in view.nodes.values() if node.upstream is not None]

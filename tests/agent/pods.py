@@ -34,7 +34,7 @@ NODE_TIMEOUT_MS = 2000
 NAMESPACE = "test"
 #: What a kubelet needs to start a container again that has just ended.
 RESTART_S = 0.3
-_GUARD = ("setpriv", "--pdeathsig", "KILL") if shutil.which("setpriv") else ()
+GUARD = ("setpriv", "--pdeathsig", "KILL") if shutil.which("setpriv") else ()
 
 
 @dataclass
@@ -130,7 +130,7 @@ class Pod:
         """Start the agent's process alone."""
         with (self.folder / "agent.log").open("ab") as log:
             self.agent = subprocess.Popen(
-                [*_GUARD, *self.wrapping, sys.executable, "-m", "valkeyctl.agent"],
+                [*GUARD, *self.wrapping, sys.executable, "-m", "valkeyctl.agent"],
                 cwd=CHECKOUT,
                 env=self.environment,
                 stdout=log,
@@ -147,7 +147,7 @@ class Pod:
     def _run_container(self) -> None:
         with (self.folder / "server.log").open("ab") as log:
             self.container = subprocess.Popen(
-                [*_GUARD, *self.wrapping, "sh", str(CHECKOUT / "components" / "start.sh")],
+                [*GUARD, *self.wrapping, "sh", str(CHECKOUT / "components" / "start.sh")],
                 env=self.environment,
                 stdout=log,
                 stderr=log,

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from valkeyctl.agent import http, letters, resp
 from valkeyctl.agent.body import PART_BEAT_S, Body
+from valkeyctl.agent.dataset.by_sentinels import BySentinels, Parts
 from valkeyctl.agent.dataset.by_up import ByUp
 from valkeyctl.agent.dataset.deciding import Decider
 from valkeyctl.agent.dataset.gate import Court, Gate
 from valkeyctl.agent.dataset.handover import HandOver, PreStop
 from valkeyctl.agent.dataset.known import Known
+from valkeyctl.agent.dataset.sentinel_handover import SentinelHandOver
 from valkeyctl.agent.dataset.state import DATASET_LOOK, of_dataset
 from valkeyctl.agent.dataset.tale import DatasetTale
 from valkeyctl.agent.dataset.telling import Telling
@@ -24,9 +27,11 @@ from valkeyctl.agent.peers import Peers
 from valkeyctl.agent.runtime import Part, Runtime
 from valkeyctl.agent.state import ServerState
 from valkeyctl.dataplane.model import Member
+from valkeyctl.kube.labels import FAILOVER
 
 if TYPE_CHECKING:
     from valkeyctl.agent.dataset.clients import Clients
+    from valkeyctl.agent.dataset.heal_sentinels import Watchers
     from valkeyctl.kube.access import Api
 
 
@@ -37,6 +42,7 @@ class DatasetAgent(Body):
         """Raises OSError when the port or the shared volume can't be used."""
         super().__init__(environment, log, DATASET_LOOK)
         self._followed = False
+        self.troubles: Callable[[], tuple[str, ...]] = tuple
         self._clients: Clients | None = None
         self.holds = self.gate = Gate(environment, self.watch, log)
         self.letters = Letters(environment, self.files.passwords, DatasetTale.decode)
@@ -94,8 +100,32 @@ class DatasetAgent(Body):
     def _own_tale(self) -> DatasetTale:
         return self.telling.or_nothing()
 
+    @cached_property
+    def watchers(self) -> Watchers:
+        """The Sentinels, as what is heavy speaks with them."""
+        from valkeyctl.agent.dataset.heal_sentinels import Watchers  # noqa: PLC0415 - heavy
+
+        return Watchers(self.environment, lambda: self.files.passwords()[0], lambda: self.decider.primary)
+
     def _make_decider(self) -> Decider:
+        if self.environment.architecture == FAILOVER:
+            return self._by_sentinels()
         return ByUp(lambda: self.known.declared, lambda: self._followed, self.hand_over.to_best)
+
+    def _by_sentinels(self) -> BySentinels:
+        parts = Parts(self.environment, self.watch, self.telling, self.peers, self.known, self.log, self.own_server)
+        hand_over = SentinelHandOver(
+            self.environment,
+            self.watch,
+            self.known,
+            self.peers.addresses,
+            lambda: self.known.named_by(decider.ask()),
+            lambda: self.watchers,
+            self.log,
+        )
+        decider = BySentinels(parts, hand_over)
+        self.troubles = lambda: decider.troubles
+        return decider
 
     def _note_role(self, state: ServerState) -> None:
         live = of_dataset(state)

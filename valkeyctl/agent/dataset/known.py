@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from valkeyctl.agent.dataset.council import Council
 from valkeyctl.agent.environment import Environment
 from valkeyctl.dataplane.errors import ValkeyctlError
 from valkeyctl.dataplane.model import Member
@@ -49,6 +50,10 @@ class Known:
         if host == self._environment.address:
             return self._environment.member
         return next((member for member, address in self._addresses().items() if address == host), None)
+
+    def named_by(self, found: Council) -> Member | None:
+        """The member that the Sentinels' newest configuration names; None where it isn't sure, or a stranger's."""
+        return self.member_at(found.named.host) if found.is_sure and found.named is not None else None
 
 
 def _mounted(file: Path, instance: str) -> DeclaredDataset | None:

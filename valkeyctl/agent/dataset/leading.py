@@ -19,6 +19,7 @@ from valkeyctl.agent.turns import Duty, Held, Turn, Turns
 from valkeyctl.dataplane.model import Member
 from valkeyctl.kube.access import Api
 from valkeyctl.kube.declared_dataset import DeclaredDataset, read_declared_dataset
+from valkeyctl.kube.labels import FAILOVER, REPLICA
 
 if TYPE_CHECKING:
     from valkeyctl.agent.dataset.agent import DatasetAgent
@@ -39,6 +40,7 @@ def make_leader(agent: DatasetAgent, runtime: Runtime) -> Leader:
             declared or agent.known.members,
             member_at=agent.known.member_at,
             primary=agent.decider.primary,
+            seen=agent.troubles(),
         )
 
     def read(api: Api, namespace: str, instance: str) -> DeclaredDataset | None:
@@ -54,6 +56,7 @@ def make_leader(agent: DatasetAgent, runtime: Runtime) -> Leader:
             decided_elsewhere=not agent.is_by_up,
             hands_off=environment_fences(runtime.environment),
             learn=agent.known.learn,
+            besides=agent.watchers if runtime.environment.architecture == FAILOVER else None,
         )
         return heal(held, way)
 
@@ -65,4 +68,4 @@ def make_leader(agent: DatasetAgent, runtime: Runtime) -> Leader:
 
 def environment_fences(environment: Environment) -> bool:
     """Whether the agents change roles by a Lease of their own."""
-    return environment.automatic_failover_s is not None
+    return environment.architecture == REPLICA and environment.automatic_failover_s is not None
