@@ -92,7 +92,7 @@ class ValkeyDataset(ValkeyInstance):
 
     @property
     def _by_lease(self) -> bool:
-        """Whether a Lease says who is the primary; also of a single member, so that the first replica changes nothing."""
+        """Whether a Lease says who is the primary; also of a single member: the first replica then changes nothing."""
         return False
 
     def _environment(self) -> Mapping[str, str]:

@@ -117,7 +117,6 @@ class ValkeyFailover(ValkeyDataset):
             **super()._environment(),
             "VALKEY_SENTINELS": ",".join(hosts),
             "VALKEY_SENTINEL_NAME": monitored_name(self._instance, "$(POD_NAMESPACE)"),
-            "VALKEY_SENTINEL_SECRET": f"{SECRETS_DIR}/password",
         }
 
     def _volumes(self) -> Sequence[VolumeArgsDict]:

@@ -202,12 +202,12 @@ def test_agents_are_told_of_the_sentinels_that_are_always_there() -> None:
         f"sessions-sentinel-{n}.sessions-sentinel.$(POD_NAMESPACE).svc:26379" for n in range(3)
     ]
     assert told["VALKEY_SENTINEL_NAME"] == "$(POD_NAMESPACE).sessions"
-    assert (told["VALKEY_SENTINEL_SECRET"],) == ("/etc/valkey-sentinel/password",)
     pod = three["StatefulSet sessions-s0"].inputs["spec"]["template"]["spec"]
     secret = next(volume["secret"] for volume in pod["volumes"] if volume["name"] == "sentinel")
     assert (secret["secretName"], secret["items"]) == ("sessions-sentinel", [{"key": "operator", "path": "password"}])
-    mounts = {one["name"]: [mount["name"] for mount in one["volumeMounts"]] for one in pod["initContainers"]}
-    assert "sentinel" in mounts["agent"]
+    (agent,) = pod["initContainers"]
+    mounts = {mount["name"]: mount["mountPath"] for mount in agent["volumeMounts"]}
+    assert mounts["sentinel"] == "/etc/valkey-sentinel", "where the agent looks for it"
     assert "sentinel" not in [mount["name"] for mount in pod["containers"][0]["volumeMounts"]]
 
 
