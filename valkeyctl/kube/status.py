@@ -46,7 +46,8 @@ class InstanceStatus:
     `finished`: an `up` has come to its good end, so that Pulumi's state has the topology; an instance may be formed
     without it, where agents went on with what a killed `up` began.
 
-    `observer`: who saw it, "up of acme/valkey/prod" or "agent sessions-s0-0".
+    `observer`: who saw it, "up of acme/valkey/prod" or "agent sessions-s0-0". `handed_over`: the token of the last
+    handover that a person declared and an `up` carried out.
     """
 
     phase: str
@@ -60,6 +61,7 @@ class InstanceStatus:
     formed: bool = False
     finished: bool = False
     destroying: bool = False
+    handed_over: str = ""
     declared: Declared | None = None
     observed_at: str = ""
     observer: str = ""
@@ -89,7 +91,9 @@ def write_seen(api: Api, namespace: str, instance: str, status: InstanceStatus) 
     never taken back. Errors: those of the API; ApiNotFound where there is no status.
     """
     seen = {
-        key: value for key, value in render_status(status).items() if key not in ("declared", "destroying", "finished")
+        key: value
+        for key, value in render_status(status).items()
+        if key not in ("declared", "destroying", "finished", "handedOver")
     }
     if not status.formed:
         seen.pop("formed")
@@ -139,6 +143,7 @@ def render_status(status: InstanceStatus) -> dict[str, str | None]:
         "formed": "true" if status.formed else None,
         "finished": "true" if status.finished else None,
         "destroying": "true" if status.destroying else None,
+        "handedOver": status.handed_over or None,
         "declared": None if declared is None else _json(_declared(declared)),
         "observedAt": status.observed_at or _now(),
         "observer": status.observer or None,
@@ -164,6 +169,7 @@ def parse_status(known: Object) -> InstanceStatus:
         formed=data.get("formed") == "true",
         finished=data.get("finished") == "true",
         destroying=data.get("destroying") == "true",
+        handed_over=data.get("handedOver", ""),
         declared=None
         if declared is None
         else Declared(

@@ -19,10 +19,11 @@ from valkeyctl.kube.paused import paused_condition, running_pods
 from valkeyctl.kube.pods import pod_facts
 from valkeyctl.kube.status import InstanceStatus, read_status, write_status
 from valkeyctl.kube.trouble import trouble
+from valkeyctl.lifecycle.account import ConvergeFailed
 from valkeyctl.lifecycle.engine import Engine
 from valkeyctl.lifecycle.look import Seen, is_told, place_outputs, unreachable
 from valkeyctl.lifecycle.props import Declaration
-from valkeyctl.lifecycle.run import PATIENCE_S, ConvergeFailed
+from valkeyctl.lifecycle.run import PATIENCE_S
 from valkeyctl.lifecycle.session import api_of, declared, for_agents, hold_for_up
 
 _PAUSE_S = 0.3
