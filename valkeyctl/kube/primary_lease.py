@@ -121,6 +121,11 @@ def drop_wish(api: Api, namespace: str, instance: str) -> None:
     api.merge(path_of_primacy(namespace, instance), {"metadata": {"annotations": {WISH_ANNOTATION: None}}})
 
 
+def remove_primacy(api: Api, namespace: str, instance: str) -> None:
+    """Take the Lease away, where nobody decides by it any more. Idempotent. Errors: those of the API."""
+    api.delete(path_of_primacy(namespace, instance))
+
+
 def path_of_primacy(namespace: str, instance: str | None = None) -> str:
     """Where the Lease is; the collection where no instance is given."""
     from valkeyctl.kube.access import path_of  # noqa: PLC0415 - see above

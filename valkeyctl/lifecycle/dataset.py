@@ -46,7 +46,7 @@ DECLARED_KEYS = (
 ROLLING_KEYS = ("architecture", "replicas", "workload_revision", "primary_ordinal", "handover")
 #: Outputs that an update keeps where it has nothing to say of them.
 _KEPT = ("server_version", "primary")
-#: Output that says that the instance was Ready once, by Pulumi's state.
+#: Output that says that the instance was Ready once: the status, which says it too, may be deleted.
 _FORMED = "formed"
 
 
@@ -111,16 +111,22 @@ def _was_ready(outputs: Props) -> bool:
 def _look(olds: Props, news: Props, *, all_outdated: bool = False) -> Seen:
     from valkeyctl.lifecycle.datasets.declaration import declaration_of  # noqa: PLC0415
     from valkeyctl.lifecycle.datasets.look import look  # noqa: PLC0415
+    from valkeyctl.lifecycle.datasets.paused import look_paused  # noqa: PLC0415
 
-    return look(declaration_of(news, olds), formed=_was_ready(olds), all_outdated=all_outdated)
+    declaration = declaration_of(news, olds)
+    if declaration.paused:
+        return look_paused(declaration, formed=_was_ready(olds))
+    return look(declaration, formed=_was_ready(olds), all_outdated=all_outdated)
 
 
 def _brought_about(olds: Props, news: Props) -> Props:
     from valkeyctl.lifecycle.datasets.declaration import declaration_of  # noqa: PLC0415
+    from valkeyctl.lifecycle.datasets.paused import run_paused  # noqa: PLC0415
     from valkeyctl.lifecycle.datasets.run import run  # noqa: PLC0415
 
     declaration = declaration_of(news, olds)
-    return {**news, **run(declaration, engine(), engine().progress, formed=_was_ready(olds))}
+    bring_about = run_paused if declaration.paused else run
+    return {**news, **bring_about(declaration, engine(), engine().progress, formed=_was_ready(olds))}
 
 
 class Dataset(dynamic.Resource, module="valkey", name="Dataset"):
@@ -203,6 +209,7 @@ class Dataset(dynamic.Resource, module="valkey", name="Dataset"):
             "sentinel": dict(sentinel) if sentinel is not None else None,
             "paused": paused,
             # Outputs: named here so that the resource has attributes for them.
+            "formed": None,
             "phase": None,
             "conditions": None,
             "endpoints": None,

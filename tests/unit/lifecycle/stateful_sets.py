@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
+from tests.dataplane.datasets import Dataset
 from tests.dataplane.servers import Fleet
 from tests.unit.kube.fake_api import FakeApi
 from tests.unit.kube.pods_made import PODS, SETS, pod, waiting, workload
@@ -23,7 +24,7 @@ class StatefulSets:
     """
 
     fake: FakeApi
-    fleet: Fleet
+    fleet: Fleet | Dataset
     broken: Callable[[str], tuple[str, str]] = lambda _revision: ("", "")
     nodes: dict[str, str] = field(default_factory=dict[str, str])
     made: list[Member] = field(default_factory=list[Member])
@@ -32,7 +33,7 @@ class StatefulSets:
 
     def declare(self, revision: str) -> None:
         """Writes the StatefulSets with a template of this revision."""
-        for shard in range(self.fleet.spec.shards):
+        for shard in sorted({member.shard for member in self.fleet.spec.members}):
             one = workload(shard, revision=revision, replicas=self.fleet.spec.replicas + 1)
             one["metadata"] |= {"uid": f"uid-{shard}", "namespace": "valkey"}
             self.fake.put(f"{SETS}/sessions-s{shard}", one)
