@@ -90,11 +90,6 @@ class ValkeyDataset(ValkeyInstance):
         """The Sentinels that belong to the instance."""
         return None
 
-    @property
-    def _by_lease(self) -> bool:
-        """Whether a Lease says who is the primary; also of a single member: the first replica then changes nothing."""
-        return False
-
     def _environment(self) -> Mapping[str, str]:
         """What agents and scripts are told beside what all are told."""
         return {"VALKEY_ARCHITECTURE": self._architecture}
@@ -109,7 +104,7 @@ class ValkeyDataset(ValkeyInstance):
             replicas=self._args.replicas,
             config_map=self._names.config_map,
             secret=self._password.name,
-            automatic_failover=self._by_lease,
+            automatic_failover=self._args.lease_duration_s is not None,
         )
 
     def _role_services(self, prepare: Prepare) -> list[pulumi.Resource]:

@@ -105,9 +105,11 @@ class ReplicaSettings(DatasetSettings):
 
     @property
     def lease_duration_s(self) -> int | None:
-        """How long the primary's Lease is; None where nobody is to fail over."""
-        automatic = self.automatic_failover
-        return automatic.lease_duration_s if automatic.enabled and self.replicas else None
+        """How long the primary's Lease is; None where nobody is to fail over.
+
+        Also of a single member, which holds it and needs nobody's consent: so that the first replica changes nothing.
+        """
+        return self.automatic_failover.lease_duration_s if self.automatic_failover.enabled else None
 
 
 class FailoverSettings(DatasetSettings):

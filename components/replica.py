@@ -24,10 +24,6 @@ class ValkeyReplica(ValkeyDataset):
         self._replica = args or ReplicaArgs()
         super().__init__(REPLICA, name, self._replica, opts)
 
-    @property
-    def _by_lease(self) -> bool:
-        return self._replica.automatic_failover.enabled
-
     def _environment(self) -> Mapping[str, str]:
-        lease_s = self._replica.automatic_failover.lease_duration_s
-        return {**super()._environment(), **({"VALKEY_AUTOMATIC_FAILOVER": str(lease_s)} if self._by_lease else {})}
+        lease_s = self._replica.lease_duration_s
+        return {**super()._environment(), **({"VALKEY_AUTOMATIC_FAILOVER": str(lease_s)} if lease_s else {})}

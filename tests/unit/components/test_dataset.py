@@ -162,8 +162,8 @@ def test_handover_is_told_as_text(handover: dict[str, Any], to: str) -> None:
         ({}, "10", 10),
         ({"automatic_failover": AutomaticFailover(lease_duration_s=20)}, "20", 20),
         ({"automatic_failover": False}, None, None),
-        # Told to the Pods all the same: the first replica must not replace the one Pod that has the data.
-        ({"replicas": 0}, "10", None),
+        # A single member too: the first replica must not replace the one Pod that has the data.
+        ({"replicas": 0}, "10", 10),
     ],
 )
 def test_automatic_failover(args: dict[str, Any], lease_s: str | None, told: int | None) -> None:
