@@ -24,6 +24,7 @@ from valkeyctl.kube.declared_text import KEY
 from valkeyctl.kube.endpoints import ensure_endpoints, members_in, slice_path, wanted, write_endpoints
 from valkeyctl.kube.labels import ROLE_LABEL, primary_service_name, replicas_service_name
 from valkeyctl.kube.lease import ensure_lease, hold
+from valkeyctl.kube.primary_lease import ensure_primacy
 from valkeyctl.kube.status import InstanceStatus, ensure_status, write_seen
 
 OWNER = "acme/valkey/test/ds"
@@ -63,6 +64,10 @@ class DatasetPod(Pod):
             "VALKEY_DECLARED": str(self.scene.root / KEY),
             "KUBECONFIG": str(self.scene.root / "kubeconfig"),
         }
+
+    @property
+    def script(self) -> str:
+        return "start.sh" if self.scene is None or self.scene.declared.architecture != "replica" else "watchdog.sh"
 
     @property
     def wrapping(self) -> tuple[str, ...]:
@@ -106,6 +111,8 @@ class DatasetPods(Pods):
         api = self.api
         ensure_lease(api, NAMESPACE, INSTANCE, OWNER)
         ensure_status(api, NAMESPACE, INSTANCE, OWNER)
+        if self.declared.automatic_failover_s is not None:
+            ensure_primacy(api, NAMESPACE, INSTANCE, OWNER, duration_s=self.declared.automatic_failover_s)
         ensure_endpoints(api, NAMESPACE, INSTANCE, OWNER, architecture=self.declared.architecture)
         workload = {"metadata": {"name": f"{INSTANCE}-s0", "uid": "set"}, "spec": {"replicas": len(self.spec.members)}}
         self.fake.put(f"/apis/apps/v1/namespaces/{NAMESPACE}/statefulsets/{INSTANCE}-s0", workload)

@@ -15,6 +15,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http.client import HTTPConnection
 from pathlib import Path
@@ -86,6 +87,11 @@ class Pod:
         }
 
     @property
+    def script(self) -> str:
+        """What the server's container runs."""
+        return "start.sh"
+
+    @property
     def wrapping(self) -> tuple[str, ...]:
         """What both processes are started by."""
         return ()
@@ -147,24 +153,27 @@ class Pod:
     def _run_container(self) -> None:
         with (self.folder / "server.log").open("ab") as log:
             self.container = subprocess.Popen(
-                [*GUARD, *self.wrapping, "sh", str(CHECKOUT / "components" / "start.sh")],
+                [*GUARD, *self.wrapping, "sh", str(CHECKOUT / "components" / self.script)],
                 env=self.environment,
                 stdout=log,
                 stderr=log,
+                start_new_session=True,
             )
 
     def _restart(self) -> None:
         while not self.stopped:
             assert self.container is not None
             self.container.wait()
+            self.kill_server()
             if not self.stopped:
                 time.sleep(self.restart_s)
                 self._run_container()
 
     def kill_server(self) -> None:
-        """End the server at once; its container is started again."""
+        """End the server at once, with all processes of its container, which is started again."""
         assert self.container is not None
-        self.container.kill()
+        with suppress(ProcessLookupError):
+            os.killpg(self.container.pid, signal.SIGKILL)
 
     def kill_agent(self) -> None:
         """End the agent at once, and leave the server alone."""
@@ -175,10 +184,12 @@ class Pod:
     def stop(self) -> None:
         """End everything at once, as power loss would."""
         self.stopped = True
-        for process in (self.container, self.agent):
-            if process is not None:
-                process.kill()
-                process.wait()
+        if self.container is not None:
+            self.kill_server()
+            self.container.wait()
+        if self.agent is not None:
+            self.agent.kill()
+            self.agent.wait()
         if self._kubelet is not None:
             self._kubelet.join()
 

@@ -40,19 +40,22 @@ class Letters(Generic[Said]):
     """Writes and reads them for one agent. `decode` reads what others tell; it raises ValueError for what is no tale.
 
     `passwords` are all that the instance has now, the one to sign with first: while it is changed, some agents have the
-    new one already, and others only the old one.
+    new one already, and others only the old one. `path` is where such questions are put, and `topic` is signed with
+    them, so that a letter about one thing never passes for one about another.
     """
 
     environment: Environment
     passwords: Callable[[], tuple[bytes, ...]]
     decode: Callable[[bytes], Said]
+    path: str = PATH
+    topic: str = ""
 
     def question(self, to: Member, nonce: str, own: Said) -> bytes:
         """Tell `to` the own tale and ask for its one. Raises NotOurs without a password."""
         body = own.encode()
         signed = self._sign("question", str(self.environment.member), str(to), nonce, body)
         headers = {_FROM: str(self.environment.member), _NONCE: nonce, _SIGNATURE: signed}
-        return http.request("POST", PATH, self.environment.host_of(to), headers, body)
+        return http.request("POST", self.path, self.environment.host_of(to), headers, body)
 
     def read_question(self, asked: http.Message) -> tuple[Said, str]:
         """The asker's tale, and the nonce that the answer is to be signed with. Raises NotOurs.
@@ -87,10 +90,11 @@ class Letters(Generic[Said]):
         keys = self._keys()
         if not keys:
             raise NotOurs("there is no password yet to sign with")
+        kind = self.topic + kind
         return signing.signature(keys[0], kind=kind, sender=sender, receiver=receiver, nonce=nonce, body=body)
 
     def _check(self, kind: str, sender: str, receiver: str, nonce: str, told: http.Message) -> None:
-        signed = told.headers.get(_SIGNATURE.lower(), "")
+        signed, kind = told.headers.get(_SIGNATURE.lower(), ""), self.topic + kind
         for key in self._keys():
             right = signing.signature(key, kind=kind, sender=sender, receiver=receiver, nonce=nonce, body=told.body)
             if signing.same(signed, right):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from valkeyctl.agent import http, letters, resp
 from valkeyctl.agent.body import PART_BEAT_S, Body
+from valkeyctl.agent.dataset.by_lease import make_primacy
 from valkeyctl.agent.dataset.by_sentinels import BySentinels, Parts
 from valkeyctl.agent.dataset.by_up import ByUp
 from valkeyctl.agent.dataset.deciding import Decider
@@ -24,10 +25,11 @@ from valkeyctl.agent.environment import Environment
 from valkeyctl.agent.letters import Letters, NotOurs
 from valkeyctl.agent.logs import Log
 from valkeyctl.agent.peers import Peers
+from valkeyctl.agent.primacy.primacy import Primacy
 from valkeyctl.agent.runtime import Part, Runtime
 from valkeyctl.agent.state import ServerState
 from valkeyctl.dataplane.model import Member
-from valkeyctl.kube.labels import FAILOVER
+from valkeyctl.kube.labels import FAILOVER, REPLICA
 
 if TYPE_CHECKING:
     from valkeyctl.agent.dataset.clients import Clients
@@ -62,7 +64,11 @@ class DatasetAgent(Body):
             Door(environment.run / "handover"), self.decider, self._about_to_stop, self._handed_over, log
         )
         self.watch.listeners += [self.gate.listen, self.telling.note, self._note_role]
-        self.web = self.open({letters.PATH: self._hear})
+        paths = {letters.PATH: self._hear}
+        if isinstance(self.decider, Primacy):
+            self.watch.listeners.append(self.decider.listen)
+            paths = {**paths, **self.decider.paths}
+        self.web = self.open(paths)
 
     def start(self) -> None:
         """Start all that the server needs."""
@@ -110,6 +116,9 @@ class DatasetAgent(Body):
     def _make_decider(self) -> Decider:
         if self.environment.architecture == FAILOVER:
             return self._by_sentinels()
+        lease_s = self.environment.automatic_failover_s
+        if self.environment.architecture == REPLICA and lease_s is not None:
+            return make_primacy(self, lease_s)
         return ByUp(lambda: self.known.declared, lambda: self._followed, self.hand_over.to_best)
 
     def _by_sentinels(self) -> BySentinels:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 from valkeyctl.agent.dataset.council import Council
 from valkeyctl.agent.environment import Environment
@@ -14,22 +13,27 @@ from valkeyctl.kube.declared_text import KEY
 
 
 class Known:
-    """From any thread. What the API server told last counts for more than a mount, which may be a minute old."""
+    """From any thread. What the API server told last counts for more than a mount, which may be a minute old; a mount
+    that has changed since then is newer.
+    """
 
     def __init__(self, environment: Environment, addresses: Callable[[], Mapping[Member, str]]) -> None:
         """`addresses` are where the other members are, as far as is known."""
         self._environment = environment
         self._addresses = addresses
         self._told: DeclaredDataset | None = None
+        self._mounted_then: DeclaredDataset | None = None
 
     def learn(self, declared: DeclaredDataset | None) -> None:
         """Take over what the API server told; nothing is learned where it told that nothing is declared."""
-        self._told = declared or self._told
+        if declared is not None:
+            self._told, self._mounted_then = declared, self._mounted()
 
     @property
     def declared(self) -> DeclaredDataset | None:
         """What is declared, as far as is known."""
-        return self._told or _mounted(self._environment.declared, self._environment.instance)
+        mounted = self._mounted()
+        return mounted if self._told is None or mounted not in (None, self._mounted_then) else self._told
 
     @property
     def members(self) -> tuple[Member, ...]:
@@ -55,9 +59,9 @@ class Known:
         """The member that the Sentinels' newest configuration names; None where it isn't sure, or a stranger's."""
         return self.member_at(found.named.host) if found.is_sure and found.named is not None else None
 
-
-def _mounted(file: Path, instance: str) -> DeclaredDataset | None:
-    try:
-        return parse_declared_dataset({"data": {KEY: file.read_text()}}, instance)
-    except (OSError, ValkeyctlError):
-        return None
+    def _mounted(self) -> DeclaredDataset | None:
+        try:
+            text = self._environment.declared.read_text()
+            return parse_declared_dataset({"data": {KEY: text}}, self._environment.instance)
+        except (OSError, ValkeyctlError):
+            return None

@@ -13,6 +13,9 @@ WAIT_S = 0.5
 ENOUGH_S = 0.75
 """Less than this before the soft end nobody is promoted any more."""
 
+RETRY_S = 0.5
+"""Between two tries of a request to the API server that failed."""
+
 
 @dataclass(frozen=True)
 class Timing:
