@@ -6,12 +6,13 @@ As `pods`; every process sees a hosts file of the scene's own, since servers of 
 from __future__ import annotations
 
 import shutil
+import subprocess
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tests.agent.pods import NAMESPACE, Pod, Pods, eventually
+from tests.agent.pods import CHECKOUT, NAMESPACE, Pod, Pods, eventually
 from tests.dataplane.servers import PORT, new_address
 from tests.unit.kube.fake_api import FakeApi
 from valkeyctl.dataplane import Member
@@ -192,6 +193,11 @@ class DatasetPods(Pods):
         entries: list[Any] = self.fake.objects[slice_path(NAMESPACE, primary_service_name(INSTANCE))]["endpoints"]
         return tuple(str(entry["addresses"][0]) for entry in entries)
 
+    def empty_the_slices(self) -> None:
+        """By hand: nobody is behind the Services any more."""
+        for service in (primary_service_name(INSTANCE), replicas_service_name(INSTANCE)):
+            self.api.merge(slice_path(NAMESPACE, service), {"endpoints": []})
+
     def label(self, member: Member) -> str | None:
         """The role that a Pod's label says."""
         labels: dict[str, str] = self.fake.objects[f"{PODS}/{self.pods[member].name}"]["metadata"].get("labels") or {}
@@ -255,6 +261,19 @@ def pods_of(line: str, declared: DeclaredDataset, **settings: str) -> DatasetPod
     )
 
 
+def hand_over(pods: DatasetPods, member: Member) -> str:
+    """What the preStop hook of a Pod's server says."""
+    done = subprocess.run(
+        ["sh", str(CHECKOUT / "components" / "handover.sh")],
+        env=pods.pods[member].environment,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+    )
+    return done.stdout
+
+
 def seconds_until(holds: Any, pods: Pods, timeout_s: float = 60.0) -> float:
     """How long it takes until it holds."""
     began = time.monotonic()
@@ -270,6 +289,7 @@ __all__ = [
     "THIRD",
     "DatasetPods",
     "eventually",
+    "hand_over",
     "pods_of",
     "seconds_until",
 ]

@@ -44,7 +44,7 @@ class DatasetAgent(Body):
         """Raises OSError when the port or the shared volume can't be used."""
         super().__init__(environment, log, DATASET_LOOK)
         self._followed = False
-        self.troubles: Callable[[], tuple[str, ...]] = tuple
+        self._seen: Callable[[], tuple[str, ...]] = tuple
         self._clients: Clients | None = None
         self.holds = self.gate = Gate(environment, self.watch, log)
         self.letters = Letters(environment, self.files.passwords, DatasetTale.decode)
@@ -106,6 +106,11 @@ class DatasetAgent(Body):
     def _own_tale(self) -> DatasetTale:
         return self.telling.or_nothing()
 
+    @property
+    def troubles(self) -> tuple[str, ...]:
+        """What is off that the own server doesn't tell."""
+        return self._seen() + (() if self._clients is None else self._clients.troubles)
+
     @cached_property
     def watchers(self) -> Watchers:
         """The Sentinels, as what is heavy speaks with them."""
@@ -133,7 +138,7 @@ class DatasetAgent(Body):
             self.log,
         )
         decider = BySentinels(parts, hand_over)
-        self.troubles = lambda: decider.troubles
+        self._seen = lambda: decider.troubles
         return decider
 
     def _note_role(self, state: ServerState) -> None:

@@ -28,7 +28,7 @@ from valkeyctl.kube.labels import ROLE_LABEL, primary_service_name
 SOURCE = "clients"
 CHECK_S = 15.0
 """Between two looks whether what was written is still there."""
-FAILED_S = 1.0
+FAILED_S = UNCONFIRMED_S = 1.0
 CALM_S = 20.0
 """So long a server has its role before its label is put back: the first one is the leader's to write."""
 ASK_S = 0.5
@@ -61,6 +61,8 @@ class Clients:
         self._label_at = float("-inf")
         self._role: tuple[Role, float] | None = None
         self._told = ""
+        self.troubles: tuple[str, ...] = ()
+        """What only whoever leads can put right: the own server is a primary, and nobody has confirmed that."""
 
     def run(self) -> None:
         """Work until the agent is asked to end."""
@@ -85,7 +87,10 @@ class Clients:
     def look(self, live: DatasetState, now: float) -> None:
         """Do what is due after one look at the own server. Errors: those of the API."""
         self._look_at_the_label(live, now)
-        if not live.is_primary or not self._is_confirmed(now):
+        if not live.is_primary:
+            self._written, self.troubles = None, ()
+            return
+        if not self._is_confirmed(now):
             self._written = None
             return
         replicas = tuple(sorted(in_sync(live, self._known.member_at)))
@@ -118,10 +123,14 @@ class Clients:
         place = self._runtime.environment
         if not self._by_up:
             return self._primary() == place.member
-        if self._written is not None and now < self._next:
-            return True
+        if now < self._next:
+            return self._written is not None
         known = self._api().find(slice_path(place.namespace, primary_service_name(place.instance)))
-        return known is not None and members_in(known) == (place.pod,)
+        confirmed = known is not None and members_in(known) == (place.pod,)
+        self.troubles = () if confirmed else ("it is a primary, and clients aren't led to it",)
+        if not confirmed:
+            self._next = now + UNCONFIRMED_S
+        return confirmed
 
     def _places(self, members: Sequence[Member]) -> list[Endpoint]:
         """Where members are now, by the API server."""

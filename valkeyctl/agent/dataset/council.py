@@ -55,9 +55,13 @@ class Council:
 
     @cached_property
     def named(self) -> Address | None:
-        """Whom the newest configuration names; None where nobody names one, or two of the same age differ."""
+        """Whom the newest configuration names; None where nobody names one, or two of the same age differ.
+
+        Who leads a failover has its epoch already, and goes on naming the former primary until all is done.
+        """
         newest = max((word.epoch for word in self.naming), default=0)
-        named = {word.named for word in self.naming if word.epoch == newest}
+        latest = [word for word in self.naming if word.epoch == newest]
+        named = {word.named for word in latest if not word.failing_over} or {word.named for word in latest}
         return named.pop() if len(named) == 1 else None
 
     @property

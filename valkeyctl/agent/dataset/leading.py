@@ -40,7 +40,7 @@ def make_leader(agent: DatasetAgent, runtime: Runtime) -> Leader:
             declared or agent.known.members,
             member_at=agent.known.member_at,
             primary=agent.decider.primary,
-            seen=agent.troubles(),
+            seen=agent.troubles,
         )
 
     def read(api: Api, namespace: str, instance: str) -> DeclaredDataset | None:
