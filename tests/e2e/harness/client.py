@@ -1,4 +1,7 @@
-"""A client inside the cluster: a Pod of the stock Python image with valkey-py's cluster client."""
+"""A client inside the cluster: a Pod of the stock Python image with valkey-py.
+
+What its commands call `host` is the name of a cluster's Service, or one of `service` and `sentinels`.
+"""
 
 import base64
 import io
@@ -30,10 +33,33 @@ def _archive() -> str:
     return base64.b64encode(data.getvalue()).decode()
 
 
-class Client:
-    """One client Pod in `namespace`, with the password in Secret `secret` under `key`."""
+def service(name: str) -> str:
+    """The single server behind a Service, or a Pod."""
+    return f"one:{name}"
 
-    def __init__(self, kube: Kube, namespace: str, secret: str, key: str = "password", *, name: str = NAME) -> None:
+
+def sentinels(name: str, monitored: str) -> str:
+    """The primary that the Sentinels behind a Service know by its monitored name."""
+    return f"sentinel:{name}/{monitored}"
+
+
+class Client:
+    """One client Pod in `namespace`, with the password in Secret `secret` under `key`.
+
+    `watchers`: the Secret of Sentinels, for a client that asks them. `node`: where it is to run.
+    """
+
+    def __init__(
+        self,
+        kube: Kube,
+        namespace: str,
+        secret: str,
+        key: str = "password",
+        *,
+        name: str = NAME,
+        watchers: str | None = None,
+        node: str | None = None,
+    ) -> None:
         self._kube, self._namespace, self._name = kube, namespace, name
         kube.create(
             "configmaps",
@@ -44,7 +70,12 @@ class Client:
                 "data": {"client.py": Path(__file__).with_name("client_script.py").read_text()},
             },
         )
-        kube.create("pods", namespace, _pod(name, secret, key))
+        pod = _pod(name, secret, key)
+        if watchers:
+            _mount(pod, "sentinel", watchers)
+        if node:
+            pod["spec"]["nodeName"] = node
+        kube.create("pods", namespace, pod)
 
         def running() -> bool:
             pod = kube.get("pods", namespace, name) or {}
@@ -88,6 +119,11 @@ class Client:
         )
         assert done.code == 0, f"client {arguments}: {done.out}{done.err}"
         return json.loads(done.out)
+
+
+def _mount(pod: dict[str, Any], name: str, secret: str) -> None:
+    pod["spec"]["volumes"].append({"name": name, "secret": {"secretName": secret}})
+    pod["spec"]["containers"][0]["volumeMounts"].append({"name": name, "mountPath": f"/{name}"})
 
 
 def _pod(name: str, secret: str, key: str) -> dict[str, Any]:
