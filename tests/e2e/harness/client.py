@@ -16,7 +16,7 @@ from typing import Any
 import valkey
 
 from tests.e2e.harness.kube import Kube, eventually
-from tests.e2e.harness.writer import END_S, Record, writing
+from tests.e2e.harness.writer import END_S, Record, Rivals, rivalling, writing
 
 IMAGE = "python:3.13-slim"
 NAME = "client"
@@ -96,6 +96,12 @@ class Client:
     ) -> AbstractContextManager[Record]:
         """A writer for as long as a block runs; see `writer`."""
         return writing(self._namespace, self._name, host, first=first, every_ms=every_ms, wait=wait, end_s=end_s)
+
+    def rivalling(
+        self, hosts: Sequence[str], *, first: int = 10_000_000, every_ms: float = 20
+    ) -> AbstractContextManager[Rivals]:
+        """A writer to each of these servers, at its own address, for as long as a block runs; see `writer`."""
+        return rivalling(self._namespace, self._name, hosts, first=first, every_ms=every_ms)
 
     def lost(self, host: str, numbers: Sequence[int]) -> list[int]:
         """Those of `numbers` whose key is missing or has another value."""

@@ -13,6 +13,10 @@ python client.py record HOST FIRST EVERY_MS STOP WAIT
     WAIT: after each write WAIT that many replicas, for 1 s at most; only what they confirmed counts as acknowledged.
     Prints "started" on standard error with the first acknowledged write, and at the end
     {"first", "acknowledged", "unconfirmed", "gap_ms", "gap_at_s", "errors"}: numbers from `first` on.
+python client.py rivals HOST,HOST,… FIRST EVERY_MS STOP
+    writes to each of these servers at its own address, all at a time, until the file STOP exists. Prints "started" on
+    standard error at once, and at the end for each HOST [[number, sent, acknowledged], …] of the writes that it took,
+    with times in seconds of the machine's own clock, which all Pods on all nodes here share.
 """
 
 import json
@@ -20,6 +24,8 @@ import os
 import socket
 import sys
 import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -122,8 +128,8 @@ def record(host: str, first: int, every_ms: float, stop: str, wait: int) -> dict
                 unconfirmed.append(number)
         except (ValkeyError, ValkeyClusterException, OSError, AttributeError) as error:
             errors[type(error).__name__] = errors.get(type(error).__name__, 0) + 1
-            # An AttributeError: so the library fails at an ASK to a node that it has never heard of. Of a single server,
-            # the one that a connection leads to may have become a replica. An application would start anew.
+            # An AttributeError: so the library fails at an ASK to a node that it has never heard of. And the single
+            # server that a connection leads to may have become a replica. An application would start anew.
             if ":" in host or isinstance(error, AttributeError):
                 client = client_of(host)
             time.sleep(0.005)
@@ -149,25 +155,51 @@ def record(host: str, first: int, every_ms: float, stop: str, wait: int) -> dict
     }
 
 
+def rivals(hosts: list[str], first: int, every_ms: float, stop: str) -> dict[str, list[tuple[int, float, float]]]:
+    sys.stderr.write("started\n")
+    sys.stderr.flush()
+    with ThreadPoolExecutor(len(hosts)) as pool:
+        ranges = [first + place * 1_000_000 for place in range(len(hosts))]
+        found = pool.map(lambda host, start: _taken(host, start, every_ms, stop), hosts, ranges)
+        return dict(zip(hosts, found, strict=True))
+
+
+def _taken(host: str, first: int, every_ms: float, stop: str) -> list[tuple[int, float, float]]:
+    """What a server took of what was written to it, one at a time."""
+    from valkey import Valkey  # noqa: PLC0415 - only needed by some commands
+    from valkey.exceptions import ValkeyError  # noqa: PLC0415
+
+    # Whom nobody hears is to be tried again soon.
+    client = Valkey(host=host, port=6379, **{**_options(), "socket_timeout": 1, "socket_connect_timeout": 1})
+    number, taken = first, list[tuple[int, float, float]]()
+    while not Path(stop).exists():
+        sent = time.monotonic()
+        try:
+            client.set(f"k{number}", f"v{number}")
+        except (ValkeyError, OSError):
+            time.sleep(0.02)
+        else:
+            taken.append((number, sent, time.monotonic()))
+            time.sleep(every_ms / 1000)
+        number += 1
+    return taken
+
+
 def _confirmed(client: Any, host: str, key: str, wait: int) -> int:
     """How many replicas have what was written to the server of `key`; waits for 1 s at most."""
     whom = {} if ":" in host else {"target_nodes": client.get_node_from_key(key)}
     return client.execute_command("WAIT", wait, 1000, **whom)
 
 
-def main(command: str, host: str, *rest: str) -> object:
-    if command == "write":
-        return write(host, int(rest[0]), int(rest[1]))
-    if command == "fill":
-        return fill(host, int(rest[0]), int(rest[1]))
-    if command == "verify":
-        return verify(host, json.load(sys.stdin))
-    if command == "count":
-        return count(host)
-    if command == "record":
-        return record(host, int(rest[0]), float(rest[1]), rest[2], int(rest[3]))
-    return connect(host, int(rest[0]))
-
+COMMANDS: dict[str, Callable[..., object]] = {
+    "write": lambda host, first, count: write(host, int(first), int(count)),
+    "fill": lambda host, count, size: fill(host, int(count), int(size)),
+    "verify": lambda host: verify(host, json.load(sys.stdin)),
+    "count": count,
+    "connect": lambda host, port: connect(host, int(port)),
+    "record": lambda host, first, every_ms, stop, wait: record(host, int(first), float(every_ms), stop, int(wait)),
+    "rivals": lambda hosts, first, every_ms, stop: rivals(hosts.split(","), int(first), float(every_ms), stop),
+}
 
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps(main(*sys.argv[1:])))
+    sys.stdout.write(json.dumps(COMMANDS[sys.argv[1]](*sys.argv[2:])))

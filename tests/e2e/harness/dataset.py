@@ -1,9 +1,8 @@
 """A dataset with a client: a primary and two replicas, that the agents fail over, or three Sentinels."""
 
-import time
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tests.e2e.harness import dataset_probe, inside
@@ -19,7 +18,7 @@ REPLICA, FAILOVER = "replica", "failover"
 BOTH = (REPLICA, FAILOVER)
 #: Acknowledged by a primary, and not yet sent to a replica when it was killed: what is in flight, at one each 5 ms.
 IN_FLIGHT = 5
-#: Failing over takes some ten seconds by the Lease, and less by Sentinels; `bench/` measures it. Here others work beside.
+#: Failing over takes ten seconds by the Lease, and less by Sentinels, as `bench/` measures. Here others work beside.
 HEALED_S = 90
 GAP_MS = 45_000
 RW, RO = f"{INSTANCE}-rw", f"{INSTANCE}-ro"
@@ -58,7 +57,13 @@ def client_of(sandbox: Sandbox, stack: Stack, *, name: str = "client", node: str
     output = stack.outputs()[INSTANCE]
     watchers = output.get("sentinelSecretName")
     return Client(
-        sandbox.kube, stack.namespace, output["secretName"], output["secretKey"], name=name, watchers=watchers, node=node
+        sandbox.kube,
+        stack.namespace,
+        output["secretName"],
+        output["secretKey"],
+        name=name,
+        watchers=watchers,
+        node=node,
     )
 
 
@@ -86,6 +91,14 @@ class Dataset:
         """Each way on which clients find the primary: the Service, and where there are Sentinels those."""
         asked = sentinels(f"{INSTANCE}-sentinel", f"{self.namespace}.{INSTANCE}")
         return [service(RW), *([asked] if self.sentinels else [])]
+
+    def with_replicas(self, replicas: int) -> "Dataset":
+        """The same one, from now on with so many replicas."""
+        return replace(self, replicas=replicas)
+
+    def with_sentinels(self, sentinels: int) -> "Dataset":
+        """The same one, from now on with so many Sentinels."""
+        return replace(self, sentinels=sentinels)
 
     def ready(self) -> Seen:
         """What there is; it is Ready now, not soon."""
@@ -146,10 +159,3 @@ def make(sandbox: Sandbox, architecture: str, **changes: Any) -> Dataset:
     stack.up()
     watchers = int(config["sentinel"].get("replicas", 3)) if architecture == FAILOVER else 0
     return Dataset(sandbox, stack, client_of(sandbox, stack), architecture, int(config["replicas"]), watchers)
-
-
-def calm(seconds: float, until: Callable[[], object] | None = None) -> None:
-    """Let clients write for some time, and then until something is so."""
-    time.sleep(seconds)
-    if until:
-        eventually("it is so", lambda: until() or None, timeout_s=HEALED_S)

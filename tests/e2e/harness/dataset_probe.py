@@ -19,16 +19,23 @@ for command in "INFO replication" "INFO server" "INFO memory" "CONFIG GET min-re
 done
 """
 )
-_SENTINEL = """
+_SENTINEL_LOGIN = """
 password=$(cat /etc/valkey-sentinel/operator)
 export REDISCLI_AUTH="$password" VALKEYCLI_AUTH="$password"
-ask() { timeout 5 valkey-cli -p 26379 --user _operator "$@"; echo '#####'; }
+cli() { timeout 5 valkey-cli -e -p 26379 --user _operator "$@"; }
+"""
+_SENTINEL = (
+    _SENTINEL_LOGIN
+    + """
+ask() { cli "$@"; echo '#####'; }
 ask SENTINEL MYID
-ask SENTINEL PRIMARY NAME
+ask SENTINEL MASTER NAME
 ask SENTINEL REPLICAS NAME
 ask SENTINEL SENTINELS NAME
 ask SENTINEL CKQUORUM NAME
 """
+)
+_BAD_FLAGS = frozenset({"s_down", "o_down", "disconnected", "failover_in_progress", "none"})
 
 
 @dataclass(frozen=True)
@@ -168,6 +175,13 @@ def faults_of_labels(seen: Seen) -> list[str]:
     ]
 
 
+def command_to_sentinel(kube: Kube, namespace: str, pod: str, text: str) -> str:
+    """Give a Sentinel a command by hand; AssertionError when it answers with an error."""
+    done = kube.execute(namespace, pod, ["sh", "-c", f"{_SENTINEL_LOGIN}cli {text}"], container="sentinel")
+    assert done.code == 0, f"{pod}: {text}: {done.out}{done.err}"
+    return done.out
+
+
 def _pods(kube: Kube, namespace: str, name: str, instance: str) -> list[Object]:
     selector = f"app.kubernetes.io/name={name},app.kubernetes.io/instance={instance}"
     return [pod for pod in kube.items("pods", namespace, selector) if "deletionTimestamp" not in pod["metadata"]]
@@ -243,7 +257,7 @@ def _faults_of_sentinel(sentinel: Sentinel, seen: Seen, primary: Server) -> list
     wrong += [
         f"calls {_pod_of(one)} {one.get('flags')}"
         for one in (sentinel.primary, *sentinel.replicas, *sentinel.others)
-        if set(one.get("flags", "none").split(",")) & {"s_down", "o_down", "disconnected", "none", "failover_in_progress"}
+        if set(one.get("flags", "none").split(",")) & _BAD_FLAGS
     ]
     wrong += _difference("replicas", sentinel.replicas, {server.pod for server in seen.replicas})
     wrong += _difference("Sentinels", sentinel.others, set(seen.sentinels) - {sentinel.pod})
