@@ -20,12 +20,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from tests.e2e.harness.dataset import BOTH, FAILOVER, REPLICA, Dataset, client_of, small
-
 from bench import hand, hand_dataset
 from bench.record import save
 from bench.table import Row, show
 from tests.e2e.harness import dataset_probe, inside
+from tests.e2e.harness.dataset import BOTH, FAILOVER, REPLICA, Dataset, client_of, small
 from tests.e2e.harness.inside import AGENT, SERVER
 from tests.e2e.harness.kube import Kube, eventually
 from tests.e2e.harness.sandbox import INSTANCE, Sandbox

@@ -10,7 +10,7 @@ from pathlib import Path
 from valkeyctl.agent.kept import BASE, DEFAULTS, LIVE
 
 from .args import ClusterSettings
-from .dataset_args import Dataset
+from .dataset_args import Dataset, ReplicaSettings
 from .memory import default_maxmemory
 from .owned import owned_reason
 from .quantity import size_bytes
@@ -19,6 +19,8 @@ from .server_values import canonical
 from .versions import defaults_of, settings_of, start_only_of, version_is_known, version_of
 
 SCRIPTS = ("start.sh", "probe.sh", "cli.sh", "handover.sh")
+#: Starts the server where agents fail over by themselves, and ends it when it may not take writes any more.
+WATCHDOG = "watchdog.sh"
 DATA_DIR = "/data"
 CLIENT_PORT = 6379
 #: For how long replicas may be silent that have to be in touch: the server's own.
@@ -40,8 +42,17 @@ def config_data(args: Settings) -> dict[str, str]:
         BASE: base_file(args),
         LIVE: live_file(args),
         DEFAULTS: json.dumps(_server_defaults(args), sort_keys=True),
-        **{name: (here / name).read_text() for name in SCRIPTS},
+        **{name: (here / name).read_text() for name in (*SCRIPTS, *([WATCHDOG] if _is_watched(args) else []))},
     }
+
+
+def start_script(args: Settings) -> str:
+    """The script that a server's container runs."""
+    return WATCHDOG if _is_watched(args) else "start.sh"
+
+
+def _is_watched(args: Settings) -> bool:
+    return isinstance(args, ReplicaSettings)
 
 
 def start_hash(data: Mapping[str, str]) -> str:
@@ -50,7 +61,7 @@ def start_hash(data: Mapping[str, str]) -> str:
     Settings that the agents apply to running servers aren't part of it, nor is the script of the probes, which is read
     on each run.
     """
-    read_at_start = "\0".join(data[name] for name in (BASE, "start.sh"))
+    read_at_start = "\0".join(data[name] for name in (BASE, "start.sh", WATCHDOG) if name in data)
     return sha256(read_at_start.encode()).hexdigest()[:16]
 
 

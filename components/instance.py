@@ -17,7 +17,7 @@ from valkeyctl.lifecycle.bundle import agent_bundle
 from . import claims, rights, rules, statefulset
 from .agent import PodAgent
 from .args import ClusterArgs, SecretKey
-from .config_files import config_data, settings_input, start_hash
+from .config_files import config_data, settings_input, start_hash, start_script
 from .dataset_args import FailoverArgs, ReplicaArgs
 from .disruption import budget_spec
 from .identity import component_type, owner_of, revision_of
@@ -245,6 +245,7 @@ class ValkeyInstance(pulumi.ComponentResource):
             volumes=self._volumes(),
             cluster=args.cluster_mode,
             environment=self._environment(),
+            script=start_script(args),
         )
 
     def _environment(self) -> Mapping[str, str]:

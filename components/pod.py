@@ -46,7 +46,8 @@ class ServerPod:
     `config_hash` changes when the servers have to be started anew. `persistent`: the volume `data` comes from a claim,
     else it lives and dies with the Pod. `restart`: any text, to have the Pods replaced on demand. `sidecars`, `volumes`
     and `mounts` are the room for what comes beside server and agent. `cluster`: whether the server runs in cluster
-    mode, and so may hand over by itself. `environment` is what the scripts are told beside.
+    mode, and so may hand over by itself. `environment` is what the scripts are told beside,
+    and `script` the one that the server's container runs.
     """
 
     names: Names
@@ -63,6 +64,7 @@ class ServerPod:
     volumes: Sequence[VolumeArgsDict] = ()
     mounts: Sequence[VolumeMountArgsDict] = ()
     cluster: bool = True
+    script: str = "start.sh"
     environment: Mapping[str, str] = field(default_factory=dict[str, str], hash=False)
 
 
@@ -98,7 +100,7 @@ def _server(pod: ServerPod) -> ContainerArgsDict:
         "name": SERVER_CONTAINER,
         "image": pod.image,
         "image_pull_policy": "IfNotPresent",
-        "command": ["sh", f"{CONFIG_DIR}/start.sh"],
+        "command": ["sh", f"{CONFIG_DIR}/{pod.script}"],
         "env": pod_environment(pod.names, pod.environment),
         "ports": [
             {"name": "valkey", "container_port": CLIENT_PORT, "protocol": "TCP"},

@@ -19,6 +19,7 @@ from components import (
     ValkeyReplica,
     ValkeySentinel,
 )
+from components.config_files import start_hash
 from tests.unit.components.recording import Program, record
 
 OBJECTS = {
@@ -209,6 +210,17 @@ def test_agents_are_told_of_the_sentinels_that_are_always_there() -> None:
     mounts = {mount["name"]: mount["mountPath"] for mount in agent["volumeMounts"]}
     assert mounts["sentinel"] == "/etc/valkey-sentinel", "where the agent looks for it"
     assert "sentinel" not in [mount["name"] for mount in pod["containers"][0]["volumeMounts"]]
+
+
+def test_where_agents_fail_over_a_watchdog_starts_the_server_and_may_end_it() -> None:
+    for program, script in ((replica, "watchdog.sh"), (failover, "start.sh")):
+        seen = program()
+        pod = seen["StatefulSet sessions-s0"].inputs["spec"]["template"]
+        assert pod["spec"]["containers"][0]["command"] == ["sh", f"/etc/valkey/{script}"]
+        assert script in seen["ConfigMap sessions-config"].inputs["data"]
+        assert ("watchdog.sh" in seen["ConfigMap sessions-config"].inputs["data"]) == (program is replica)
+    files = replica()["ConfigMap sessions-config"].inputs["data"]
+    assert start_hash(files) != start_hash({**files, "watchdog.sh": "another"}), "a new one takes a start"
 
 
 @pytest.mark.parametrize("version", ["9.1", "8.1"])
