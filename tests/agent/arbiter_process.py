@@ -103,11 +103,12 @@ def main() -> None:
         duration_s=int(os.environ["VALKEY_AUTOMATIC_FAILOVER"]),
         watch=watch,
         held=lambda: not gate.permitted,
-        connect=lambda address, port: resp.connected(address, port, (password,), 1.0),
+        connect=lambda: resp.connected(place.address, place.client_port, (password,), 1.0),
         passwords=lambda: (password,),
         addresses=lambda: agents,
         endpoint_of=endpoint_of,
         declared=lambda: spec,
+        stands_still=lambda: False,
         api=api,
         on_change=lambda: log.info("test", f"primary: {primacy.primary}"),
     )

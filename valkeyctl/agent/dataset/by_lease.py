@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from valkeyctl.agent.primacy.primacy import Primacy
 from valkeyctl.dataplane.model import Endpoint, Member, pod_name
 from valkeyctl.dataplane.replication.model import ReplicationSpec
+from valkeyctl.kube.labels import REPLICA
 
 if TYPE_CHECKING:
     from valkeyctl.agent.dataset.agent import DatasetAgent
@@ -33,17 +34,22 @@ def make_primacy(agent: DatasetAgent, duration_s: float) -> Primacy:
             persistent=state.persistent,
         )
 
+    def stands_still() -> bool:
+        state = agent.known.declared
+        return state is not None and (state.automatic_failover_s is None or state.architecture != REPLICA)
+
     return Primacy(
         place,
         agent.log,
         duration_s=int(duration_s),
         watch=agent.watch,
         held=lambda: agent.gate.held,
-        connect=agent.server_at,
+        connect=agent.own_server,
         passwords=agent.files.passwords,
         addresses=agent.peers.addresses,
         endpoint_of=endpoint_of,
         declared=declared,
+        stands_still=stands_still,
         api=agent.api,
         on_change=agent.watch.poke,
     )

@@ -41,6 +41,8 @@ from valkeyctl.kube.primary_lease import PrimaryLease, Seat, handed_to
 LOOK_S = 0.3
 """How long a look at the own server may take, where the last one would do too."""
 HANDOVER_S = 5.0
+FRESH_S = 1.0
+"""How long words count that were given before the Lease was taken."""
 AGAIN_S = 15.0
 """How long a handover that failed isn't tried again."""
 UNENDING_S = 1e9
@@ -89,6 +91,7 @@ class Arbiter:
         connect: Callable[[Member], Link],
         endpoint_of: EndpointOf,
         declared: Callable[[], ReplicationSpec | None],
+        stands_still: Callable[[], bool],
         fence: Fence,
         memory: Memory,
         clerk: Clerk,
@@ -101,12 +104,14 @@ class Arbiter:
         """`connect` gives a signed-in connection to a member's server; the rest as for `Primacy`."""
         self.instance, self.me, self.timing, self.wake = instance, me, timing, wake
         self._watch, self._held, self._connect = watch, held, connect
-        self._endpoint_of, self._declared = endpoint_of, declared
+        self._endpoint_of, self._declared, self._stands_still = endpoint_of, declared, stands_still
         self.fence, self._memory, self.clerk = fence, memory, clerk
         self._others, self._now, self._log = others, clock, log
         self._own = OwnServer(lambda: connect(me.member), fence, clock, sleep)
         self.in_sync: frozenset[Member] = frozenset()
         self.leave_until = self._sought_at = self._not_again_before = float("-inf")
+        self._asked_at = float("-inf")
+        self._words: Mapping[Member, Word] | None = None
         self._told = ""
 
     def turn(self) -> bool:
@@ -114,11 +119,19 @@ class Arbiter:
         state = self._watch.state
         self._note(state)
         situation = self._situation(state)
-        action = rules.decide(situation)
+        if situation.now - self._asked_at > FRESH_S:
+            self._words = None
+        action = rules.decide(replace(situation, words=self._words))
+        if not situation.busy:
+            self._words = None
         if isinstance(action, Ask):
             words = self._ask(situation)
+            words = {**words, **self._ask_above(situation, words)}
             situation = replace(self._situation(self._watch.look_again(LOOK_S)), words=words)
             action = rules.decide(situation)
+            if isinstance(action, Hold) and not situation.own.is_primary:
+                # Whoever takes the Lease goes on by the same words: to ask anew those who are gone costs time.
+                self._asked_at, self._words = situation.now, words
         self._say(action)
         self._carry_out(action, situation)
         yielding = situation.lease is not None and situation.lease.yielding is not None
@@ -181,6 +194,7 @@ class Arbiter:
                 timing=self.timing,
                 endpoint_of=self._endpoint_of,
                 spec=self._declared(),
+                stands_still=self._stands_still(),
                 own=self._word(state),
                 seen=clerk.seen,
                 until=self.fence.until,
@@ -215,6 +229,30 @@ class Arbiter:
 
     def _ask(self, situation: Situation, asks_s: float = 0.0) -> Mapping[Member, Word]:
         return self._others.ask(replace(self._word(self._watch.state), asks=asks_s), situation.members)
+
+    def _ask_above(self, situation: Situation, words: Mapping[Member, Word]) -> Mapping[Member, Word]:
+        """What the server tells that the own one follows, where its agent doesn't: it may be none that knows of Leases.
+
+        So it is while an instance is moved to, or from, another way of failing over, one Pod after the other.
+        """
+        above = situation.upstream
+        if above is None or above == self.me.member or above in words:
+            return {}
+        try:
+            link = self._connect(above)
+        except (OSError, Nonsense):
+            return {}
+        try:
+            info = link.ask(("INFO",))[0]
+        except (OSError, Nonsense):
+            return {}
+        finally:
+            link.close()
+        if not isinstance(info, bytes):
+            return {}
+        pairs = (line.partition(":") for line in info.decode(errors="replace").splitlines())
+        facts = facts_of({name: value.strip() for name, colon, value in pairs if colon})
+        return {above: Word(above, "", phase=str(Phase.SERVING), info=facts)}
 
     def hear(self, theirs: Word) -> Word:
         """Another arbiter gives its word: the own one in return, with a promise where that asks for one."""
@@ -277,6 +315,9 @@ class Arbiter:
             return
         alone = frozenset({self.me.member})
         candidates = frozenset(spec.members) if spec is not None else lease.candidates
+        if situation.stands_still:
+            # Others may not know yet that they are to stand still too.
+            candidates = alone
         if self.fence.until == ALONE and candidates != alone:
             # Others may take over from now on: so the time has to end before that is written.
             self.fence.arm(self._now() + self.timing.hard_s)

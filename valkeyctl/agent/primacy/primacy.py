@@ -23,7 +23,7 @@ from valkeyctl.agent.primacy.memory import Memory
 from valkeyctl.agent.primacy.names import Names
 from valkeyctl.agent.primacy.timing import Timing
 from valkeyctl.agent.primacy.word import Word, decode
-from valkeyctl.agent.resp import Link
+from valkeyctl.agent.resp import Link, connected
 from valkeyctl.agent.state import Phase, ServerState
 from valkeyctl.dataplane.model import Member
 from valkeyctl.dataplane.replication.model import ReplicationSpec
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 PATH = "/peer/primacy"
 ASK_S = 0.5
 """How long the other agents may take to answer."""
+SERVER_S = 0.3
+"""The same for another member's server."""
 TURN_S, REST_S = 0.1, 0.5
 """Between two decisions, where something is under way and where nothing is."""
 FENCE_S = 0.1
@@ -59,28 +61,30 @@ class Primacy:
         duration_s: int,
         watch: Server,
         held: Callable[[], bool],
-        connect: Callable[[str, int], Link],
+        connect: Callable[[], Link],
         passwords: Callable[[], tuple[bytes, ...]],
         addresses: Callable[[], Mapping[Member, str]],
         endpoint_of: EndpointOf,
         declared: Callable[[], ReplicationSpec | None],
+        stands_still: Callable[[], bool],
         api: Callable[[], Api],
         on_change: Callable[[], None] = lambda: None,
     ) -> None:
         """`watch` is the own server, watched; `held` the gate's word that no server runs and none may start.
 
-        `connect` gives a signed-in connection to a server by address and port, or raises OSError or Nonsense;
-        `passwords` are the instance's. `addresses` are where the other agents are; `endpoint_of` is where a member's
-        server is, `host` being what others are told to follow it as, and `address` "" while it isn't known. `declared`
-        is what is declared of the dataset, as far as is known (None: not yet). `api` makes the connection to the API
-        server when it is first needed; it may raise a KubeError. `on_change` is called when `primary` has changed: to
-        write the endpoints and the label. It must be quick.
+        `connect` gives a signed-in connection to the own server, or raises OSError or Nonsense; `passwords` are the
+        instance's. `addresses` are where the other agents are; `endpoint_of` is where a member's server is, `host`
+        being what others are told to follow it as, and `address` "" while it isn't known. `declared` is what is
+        declared of the dataset, as far as is known (None: not yet); `stands_still`: it is declared that agents don't
+        fail over, and this one is only there until its Pod is replaced. `api` makes the connection to the API server
+        when it is first needed; it may raise a KubeError. `on_change` is called when `primary` has changed: to write
+        the endpoints and the label. It must be quick.
 
         Makes the file that watchdog.sh watches, where there is none. Raises OSError where that isn't possible.
         """
         place = environment
         self._place, self._watch, self._addresses, self._on_change = place, watch, addresses, on_change
-        self.endpoint_of = endpoint_of
+        self.endpoint_of, self._passwords = endpoint_of, passwords
         timing, memory, fence = Timing(duration_s), Memory(place.run), Fence(place.run)
         me = Seat(place.member, memory.token)
         self._wake = threading.Event()
@@ -97,6 +101,7 @@ class Primacy:
             connect=lambda member: self._connected(connect, member),
             endpoint_of=endpoint_of,
             declared=declared,
+            stands_still=stands_still,
             fence=fence,
             memory=memory,
             clerk=self._clerk,
@@ -232,11 +237,11 @@ class Primacy:
             return http.response(403, f"{error}\n".encode())
         return self._letters.answer(theirs.member, nonce, self._arbiter.hear(theirs))
 
-    def _connected(self, connect: Callable[[str, int], Link], member: Member) -> Link:
+    def _connected(self, connect: Callable[[], Link], member: Member) -> Link:
         if member == self._place.member:
-            return connect(self._place.address, self._place.client_port)
+            return connect()
         endpoint = self.endpoint_of(member)
-        return connect(endpoint.address or endpoint.host, endpoint.port)
+        return connected(endpoint.address or endpoint.host, endpoint.port, self._passwords(), SERVER_S)
 
     # --- threads -----------------------------------------------------------------------------------------------------
 

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from valkeyctl.agent.primacy.rules_primary import as_primary
 from valkeyctl.agent.primacy.rules_replica import as_holder, as_other
+from valkeyctl.agent.primacy.rules_still import stand_still
 from valkeyctl.agent.primacy.situation import Action, Idle, Situation
 
 
 def decide(s: Situation) -> Action:
     """The next thing to do."""
+    if s.stands_still:
+        return stand_still(s)
     if s.own.is_primary:
         return as_primary(s)
     if s.spec is None or s.me.member not in s.spec.everybody:

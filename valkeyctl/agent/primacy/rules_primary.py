@@ -36,9 +36,9 @@ def as_primary(s: Situation) -> Action:
     lease = s.lease
     if lease is None:
         # An agent that came back and can't read the Lease goes on as the one before it, for as long as others promise.
-        return _keep(s) if s.until is not None else Idle("the Lease hasn't been read yet")
+        return keep(s)
     if s.holds:
-        return _keep(s)
+        return keep(s)
     if lease.holder is None:
         return _adopt(s)
     return _yield(s, lease.holder) if lease.yielding == s.me else _give_way(s, lease.holder)
@@ -47,13 +47,13 @@ def as_primary(s: Situation) -> Action:
 # --- holding it -------------------------------------------------------------------------------------------------------
 
 
-def _keep(s: Situation) -> Action:
+def keep(s: Situation) -> Action:
     """Renew in time; where that isn't possible, go on only by the others' promises."""
     failing = s.tried_at > s.renewed_at
     if s.holds and not s.busy:
         if s.until is None and failing:
             return StopWrites(None, "the Lease can't be renewed, and the time is over")
-        wanted = _want_other(s)
+        wanted = None if s.stands_still else _want_other(s)
         if wanted is not None:
             return wanted
         if s.until is None or s.is_due(RETRY_S if failing else s.timing.renew_s):

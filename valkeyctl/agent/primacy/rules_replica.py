@@ -113,7 +113,7 @@ def _take(s: Situation, spec: ReplicationSpec, words: Words, holder: Member) -> 
         return None
     if s.age_s > 2 * s.timing.take_s:
         # Whoever was to act had the time to: those that can't are left out, however much they have.
-        words = {member: word for member, word in words.items() if word.in_touch or member == s.me.member}
+        words = {one: word for one, word in words.items() if word.in_touch or word.is_primary or one == s.me.member}
     choice = _choose(s, spec, words, last=holder)
     if choice.heir == s.me.member:
         return Hold("the Lease has run out") if s.is_due(RETRY_S) else Idle()

@@ -38,6 +38,8 @@ class Situation:
 
     `candidates` are all that may take over from this seat while it holds the Lease.
 
+    `stands_still`: it is declared that agents don't fail over (any more); this one is there until its Pod is replaced.
+
     `leave` says that the own server is about to be stopped and the role is to be handed over. `not_again_before` keeps
     a handover that failed from being tried again at once.
     """
@@ -48,6 +50,7 @@ class Situation:
     endpoint_of: EndpointOf
     spec: ReplicationSpec | None
     own: Word
+    stands_still: bool = False
     seen: Seen | None = None
     until: float | None = None
     renewed_at: float = float("-inf")

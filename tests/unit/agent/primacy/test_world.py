@@ -133,6 +133,38 @@ def test_a_replica_that_is_promoted_by_hand_is_demoted(world: World, monkeypatch
     assert world.settled(), world.logs()
 
 
+def test_a_member_without_an_arbiter_keeps_the_role_that_it_was_given(world: World) -> None:
+    """So it is while an instance is moved to another way of failing over, one Pod after the other."""
+    world.pods[ONE].plain = True
+    world.servers[ZERO].do(("FAILOVER", "TO", "s0-1.test", "6379"))
+    world.run(60.0)
+    assert world.primary == ONE, world.logs()
+    assert world.settled(), world.logs()
+
+
+def test_who_stands_still_is_in_nobody_s_way(world: World) -> None:
+    """One after the other hears that agents don't fail over any more; then somebody else moves the role."""
+    world.pods[ZERO].still = True
+    world.run(30.0)
+    assert world.primary == ZERO, world.logs()
+    world.pods[ONE].still = True
+    world.servers[ZERO].do(("FAILOVER", "TO", "s0-1.test", "6379"))
+    world.run(30.0)
+    assert world.primary == ONE, world.logs()
+    world.freeze_agent(ONE, 60.0)
+    world.run(30.0)
+    assert world.primary == ONE, "it isn't fenced any more"
+
+
+def test_a_holder_that_stands_still_and_dies_is_not_taken_over_from(world: World) -> None:
+    world.pods[ZERO].still = True
+    world.run(10.0)
+    world.pods[ZERO].dead_until = world.now + 1000
+    world.kill_server(ZERO)
+    world.run(30.0)
+    assert world.primary is None
+
+
 FAULTS = (
     "kill server",
     "freeze server",
@@ -176,7 +208,7 @@ def strike(world: World, what: str, member: Member, amount: int) -> None:
             world.put({**world.lease, "metadata": {**world.lease["metadata"], "annotations": annotations}})
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     seed=st.integers(0, 1 << 32),
     pausing=st.sampled_from((0.0, 0.002, 0.01, 0.05)),

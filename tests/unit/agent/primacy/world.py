@@ -33,7 +33,7 @@ from valkeyctl.dataplane.replication.model import ReplicationSpec
 from valkeyctl.kube.errors import ApiConflict, ApiUnreachable
 from valkeyctl.kube.primary_lease import Seat
 
-TICK_S = 0.1
+TICK_S = 0.2
 LOOK_S = 0.5
 WATCHDOG_S = 0.2
 """How late a watchdog may be, beside the time until it looks."""
@@ -119,7 +119,10 @@ class Api:
         fate = self.world.waits_for_api(self.by, body)
         if fate == "lost":
             raise ApiUnreachable("no answer")
-        return self.world.put(body)
+        written = self.world.put(body)
+        if fate == "slow":
+            self.world.wait_in_request(1.5)
+        return written
 
 
 @dataclass
@@ -135,8 +138,8 @@ class Pod:
     in_request: bool = False
     restart_at: float = float("inf")
     looked_at: float = float("-inf")
-    overdue_since: float | None = None
-    former: str = ""
+    plain: bool = False
+    still: bool = False
     log: io.StringIO = field(default_factory=io.StringIO)
 
     def __post_init__(self) -> None:
@@ -167,6 +170,7 @@ class Pod:
             connect=self._connect,  # type: ignore[arg-type]
             endpoint_of=endpoint_of,
             declared=lambda: world.spec,
+            stands_still=lambda: self.still,
             fence=self.fence,
             memory=memory,
             clerk=self.clerk,
@@ -180,8 +184,8 @@ class Pod:
 
     @property
     def awake(self) -> bool:
-        """Whether its agent runs."""
-        return self.world.now >= max(self.frozen_until, self.dead_until)
+        """Whether its arbiter runs; a `plain` Pod has none, and no watchdog."""
+        return not self.plain and self.world.now >= max(self.frozen_until, self.dead_until)
 
     def ask(self, own: Word, members: frozenset[Member]) -> Mapping[Member, Word]:
         """The other arbiters' words."""
@@ -224,7 +228,7 @@ class Pod:
     def watchdog(self) -> None:
         """Does what watchdog.sh does, at the latest moment at which it would."""
         world, server = self.world, self.world.servers.get(self.member)
-        if server is None or not server.alive:
+        if server is None or not server.alive or self.plain:
             return
         role, *until = (self.run / FILE).read_text().split()
         if role == "primary" and world.now * 100 >= int(until[0]) + WATCHDOG_S * 100:
@@ -243,6 +247,9 @@ class Pod:
     def _connect(self, member: Member) -> Link:
         server = self.world.servers.get(member)
         self.world.pause(self.member)
+        if not self.world.reaches(self.member, member):
+            self.world.pass_time(0.5, frozen=self.member)
+            raise TimeoutError
         if server is None or not server.alive:
             raise ConnectionRefusedError
         return Link(self.world, self.member, server)
@@ -319,17 +326,19 @@ class World:
             self.pass_time(self.random.choice((0.3, 2.0, 6.0, 9.4, 11.0, 25.0)), frozen=member)
 
     def waits_for_api(self, member: Member, body: dict[str, Any] | None = None) -> str:
-        """What becomes of a request: "" where it is answered, "lost" where it isn't. Raises ApiUnreachable."""
+        """What becomes of a request: "" where it is answered, "slow" where that takes long after it was done, "lost"
+        where it isn't. Raises ApiUnreachable.
+        """
         if member in self.cut_from_api:
-            self._wait_in_request(2.0)
+            self.wait_in_request(2.0)
             raise ApiUnreachable("no answer")
         if self._depth < 3 and self.random.random() < self.pausing:
             fate = self.random.choice(("slow", "lost", "late"))
             if fate == "late" and body is not None:
                 self.delayed.append((self.now + self.random.choice((1.0, 5.0, 12.0, 30.0)), body))
-            self._wait_in_request(2.0 if fate != "slow" else 1.5)
             if fate == "slow":
-                return ""
+                return fate
+            self.wait_in_request(2.0)
             if fate == "lost" and body is not None and self.random.random() < 0.5:
                 self._try_put(body)
             if body is None:
@@ -337,7 +346,7 @@ class World:
             return "lost"
         return ""
 
-    def _wait_in_request(self, seconds: float) -> None:
+    def wait_in_request(self, seconds: float) -> None:
         """The thread that asks waits, and the agent's others go on."""
         self._depth += 1
         try:
@@ -358,7 +367,7 @@ class World:
             self.put(body)
 
     def tick(self) -> None:
-        """A tenth of a second."""
+        """A fifth of a second."""
         self.now = round(self.now + TICK_S, 3)
         for due in [one for one in self.delayed if one[0] <= self.now]:
             self.delayed.remove(due)
