@@ -53,6 +53,11 @@ class Watching:
             process.kill()
             process.wait()
 
+    def forget(self) -> None:
+        """Take those that don't run all that they know."""
+        for ordinal in range(len(self.addresses)):
+            (self.pods.root / f"sentinel-{ordinal}" / "sentinel.conf").unlink()
+
     def asked(self) -> council.Council:
         """What the Sentinels say now."""
         at = [Address(address, SENTINEL_PORT) for address in self.addresses]

@@ -46,17 +46,23 @@ def test_all_pods_at_once(line: str, *, persistent: bool) -> None:
             assert all(pods.held_by(member, keys) for member in ALL)
 
 
-def test_sentinels_and_pods_at_once(line: str) -> None:
-    with watched(line, persistent=True, appendonly="yes", appendfsync="always") as (pods, watching):
+@pytest.mark.parametrize("persistent", [True, False])
+@pytest.mark.parametrize("forgetful", [True, False])
+def test_sentinels_and_pods_at_once(line: str, *, persistent: bool, forgetful: bool) -> None:
+    settings = {"appendonly": "yes", "appendfsync": "always"} if persistent else {}
+    with watched(line, persistent=persistent, **settings) as (pods, watching):
         keys = pods.fill()
         watching.kill()
+        if forgetful:
+            watching.forget()
         for member in ALL:
             pods.take_away(member)
         for member in ALL:
-            pods.begin(member)
+            pods.begin(member, empty=not persistent)
         watching.start()
         eventually(lambda: pods.settled() and watching.named() == pods.primaries()[0], pods, 90)
-        assert all(pods.held_by(member, keys) for member in ALL)
+        if persistent:
+            assert all(pods.held_by(member, keys) for member in ALL)
 
 
 def test_a_replica_that_was_promoted_by_hand_follows_again(line: str) -> None:

@@ -97,6 +97,11 @@ class DatasetAgent(Body):
         """Whether nobody decides between two runs who the primary is."""
         return isinstance(self.decider, ByUp)
 
+    @property
+    def decided_elsewhere(self) -> bool:
+        """Whether it isn't for who heals to say who the primary is. May ask the Sentinels."""
+        return self.decider.decides if isinstance(self.decider, BySentinels) else not self.is_by_up
+
     @cached_property
     def _api(self) -> Api:
         from valkeyctl.kube.access import connect  # noqa: PLC0415 - imported when it is needed

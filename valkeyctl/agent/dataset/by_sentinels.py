@@ -77,6 +77,14 @@ class BySentinels:
         fits = live is not None and self._fits(live, named)
         return named if fits or time.monotonic() - self._asked_at < OLD_S else None
 
+    @property
+    def decides(self) -> bool:
+        """Whether it is the Sentinels' to say who the primary is, also while they aren't heard; not, where all that
+        they knew is lost. Asks them, unless it has just done so.
+        """
+        found = self._council if time.monotonic() - self._asked_at < TOLD_S else self.ask()
+        return not found.is_blank
+
     def ask(self) -> Council:
         """Ask the Sentinels now."""
         place, declared = self._parts.environment, self._parts.known.declared

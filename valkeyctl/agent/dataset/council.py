@@ -53,6 +53,11 @@ class Council:
         size = self.size or 1 + max((word.others for word in self.words), default=0)
         return len(self.naming) >= majority(size)
 
+    @property
+    def is_blank(self) -> bool:
+        """Whether nobody knows the name of most who answer, as where all lost what they knew: nobody can be elected."""
+        return not self.naming and 0 < majority(self.size) <= len(self.words) and self.size > 0
+
     @cached_property
     def named(self) -> Address | None:
         """Whom the newest configuration names; None where nobody names one, or two of the same age differ.

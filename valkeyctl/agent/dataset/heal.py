@@ -44,8 +44,10 @@ class Besides(Protocol):
         """What was found, none of it bad where all is right. Changes nothing."""
         ...
 
-    def heal(self, state: DeclaredDataset, attending: Attending, deadline_s: float) -> tuple[Condition, ...]:
-        """Bring it about; what was found in the end. Raises as `converge`."""
+    def heal(
+        self, state: DeclaredDataset, attending: Attending, primary: Member | None, deadline_s: float
+    ) -> tuple[Condition, ...]:
+        """Bring it about; what was found in the end. `primary` is what the servers say. Raises as `converge`."""
         ...
 
 
@@ -53,12 +55,12 @@ class Besides(Protocol):
 class Way:
     """How a dataset is healed, by who decides who its primary is.
 
-    `primary` tells it now (None: nobody keeps it, or it isn't known). `decided_elsewhere`: nobody is promoted here.
+    `primary` tells it now (None: nobody keeps it, or it isn't known). Nobody is promoted while `decided_elsewhere`.
     `hands_off`: nor is anybody's role changed. `besides` is what else is looked at. `learn` is told what is declared.
     """
 
     primary: Callable[[], Member | None]
-    decided_elsewhere: bool
+    decided_elsewhere: Callable[[], bool]
     hands_off: bool
     learn: Callable[[DeclaredDataset | None], None]
     besides: Besides | None = None
@@ -80,11 +82,10 @@ def heal(held: Held[DeclaredDataset], way: Way) -> Turn:
     spec = ReplicationSpec(
         state.instance,
         state.replicas,
-        last_primary=None if way.decided_elsewhere else _last_primary(before, state),
+        last_primary=_last_primary(before, state),
         formed=formed,
         persistent=state.persistent,
         patience_s=PATIENCE_S,
-        decided_elsewhere=way.decided_elsewhere,
     )
     directory = NamedDirectory(held.api, place.namespace, place.instance, spec.members, state.port)
     attending = Attending(
@@ -138,7 +139,10 @@ class _Work:
                 missing_since=missing_since,
                 decide=self._decide,
             )
-            besides = way.besides.heal(self._state, attending, TURN_S) if way.besides else ()
+            if way.besides:
+                found = decide_primary(Knowledge(self._now(self._spec), view)).primary
+                primary = None if found is None else found.member
+                besides = way.besides.heal(self._state, attending, primary, TURN_S)
         except Interrupted:
             raise
         except KubeError as error:
@@ -162,15 +166,17 @@ class _Work:
         return replace(what, actions=kept)
 
     def _now(self, spec: ReplicationSpec) -> ReplicationSpec:
-        if not self._way.decided_elsewhere:
+        """With who is the primary by now, where that is somebody else's to say."""
+        if not self._way.decided_elsewhere():
             return spec
         primary = self._way.primary()
-        return replace(spec, last_primary=None if primary not in spec.members else primary.ordinal)
+        named = None if primary not in spec.members else primary.ordinal
+        return replace(spec, decided_elsewhere=True, last_primary=named)
 
     def _lead_clients(self, spec: ReplicationSpec, view: ReplicationView) -> None:
         k = Knowledge(spec, view)
         primary = decide_primary(k).primary
-        if primary is None or (self._way.decided_elsewhere and primary.member.ordinal != spec.last_primary):
+        if primary is None or (spec.decided_elsewhere and primary.member.ordinal != spec.last_primary):
             return
         replicas = [node.endpoint for node in view.nodes.values() if node is not primary and k.in_sync(node, primary)]
         what = wanted(primary.endpoint, replicas)

@@ -44,11 +44,14 @@ class Watchers:
         view = observe(at, _places(watched), attending.directory(), self._to_sentinels(), self._to_servers())
         return report(at, view).conditions
 
-    def heal(self, state: DeclaredDataset, attending: Attending, deadline_s: float) -> tuple[Condition, ...]:
+    def heal(
+        self, state: DeclaredDataset, attending: Attending, primary: Member | None, deadline_s: float
+    ) -> tuple[Condition, ...]:
         """See `heal.Besides`."""
         return self.converge(
             state,
             attending.directory,
+            primary=primary,
             deadline_s=deadline_s,
             progress=attending.progress,
             may_go_on=attending.may_go_on,
@@ -74,13 +77,14 @@ class Watchers:
         deadline_s: float,
         progress: Callable[[Progress], None],
         may_go_on: Callable[[], None],
+        primary: Member | None = None,
         wanted: Member | None = None,
     ) -> tuple[Condition, ...]:
-        """Bring the Sentinels into the declared state, with the role at `wanted`; what was found in the end. Raises as
-        the data plane's `converge`.
+        """Bring the Sentinels into the declared state, with the role at `wanted`; what was found in the end. `primary`
+        is who has it where they don't say. Raises as the data plane's `converge`.
         """
         watched = _watched(state)
-        spec = self._spec(state, watched, wanted)
+        spec = self._spec(state, watched, primary, wanted)
         view = bring_about(
             spec,
             lambda: _places(watched),
@@ -94,8 +98,14 @@ class Watchers:
         )
         return report(spec, view).conditions
 
-    def _spec(self, state: DeclaredDataset, watched: DeclaredSentinels, wanted: Member | None = None) -> SentinelSpec:
-        primary = self.primary()
+    def _spec(
+        self,
+        state: DeclaredDataset,
+        watched: DeclaredSentinels,
+        primary: Member | None = None,
+        wanted: Member | None = None,
+    ) -> SentinelSpec:
+        primary = self.primary() or primary
         return SentinelSpec(
             watched.name,
             {member: Address(self.environment.host_of(member), state.port) for member in state.members},

@@ -53,7 +53,7 @@ def make_leader(agent: DatasetAgent, runtime: Runtime) -> Leader:
 
         way = Way(
             primary=lambda: agent.decider.primary,
-            decided_elsewhere=not agent.is_by_up,
+            decided_elsewhere=lambda: agent.decided_elsewhere,
             hands_off=environment_fences(runtime.environment),
             learn=agent.known.learn,
             besides=agent.watchers if runtime.environment.architecture == FAILOVER else None,
