@@ -31,15 +31,8 @@ class ValkeyCluster(ValkeyInstance):
     returns when Valkey itself is right. Destroyed in reverse.
     """
 
-    namespace: pulumi.Output[str]
-    phase: pulumi.Output[str]
-    conditions: pulumi.Output[list[dict[str, str]]]
-    endpoints: pulumi.Output[dict[str, Any]]
-    secret_name: pulumi.Output[str]
-    secret_key: pulumi.Output[str]
     layout: pulumi.Output[dict[str, str]]
     primaries: pulumi.Output[dict[str, str]]
-    server_version: pulumi.Output[str]
 
     def __init__(self, name: str, args: ClusterArgs | None = None, opts: ResourceOptions | None = None) -> None:
         """Raises pulumi.RunError when `name` can't name an instance."""
@@ -50,31 +43,15 @@ class ValkeyCluster(ValkeyInstance):
         shards = [self._shard(shard, prepare, surroundings) for shard in range(self._args.shards)]
         topology = self._topology(prepare, [resource for shard in shards for resource in shard])
 
-        self.namespace = pulumi.Output.from_input(self._args.namespace)
-        self.phase = topology.phase
-        self.conditions = topology.conditions
-        self.endpoints = topology.endpoints
-        self.secret_name = pulumi.Output.from_input(self._password.name)
-        self.secret_key = pulumi.Output.from_input(self._password.key)
+        self._tell(topology)
         self.layout = topology.layout
         self.primaries = topology.primaries
-        self.server_version = topology.server_version
         self.register_outputs(self.summary)
 
     @property
     def summary(self) -> Mapping[str, pulumi.Output[Any]]:
         """All outputs under the names that a stack exports. No password is among them, only where it is."""
-        return {
-            "namespace": self.namespace,
-            "phase": self.phase,
-            "conditions": self.conditions,
-            "endpoints": self.endpoints,
-            "secretName": self.secret_name,
-            "secretKey": self.secret_key,
-            "layout": self.layout,
-            "primaries": self.primaries,
-            "serverVersion": self.server_version,
-        }
+        return {**super().summary, "layout": self.layout, "primaries": self.primaries}
 
     def _allowed(self) -> Sequence[Rule]:
         return agent_rules(

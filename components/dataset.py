@@ -35,14 +35,7 @@ class ValkeyDataset(ValkeyInstance):
     is right. Destroyed in reverse.
     """
 
-    namespace: pulumi.Output[str]
-    phase: pulumi.Output[str]
-    conditions: pulumi.Output[list[dict[str, str]]]
-    endpoints: pulumi.Output[dict[str, Any]]
-    secret_name: pulumi.Output[str]
-    secret_key: pulumi.Output[str]
     primary: pulumi.Output[str]
-    server_version: pulumi.Output[str]
 
     def __init__(
         self, architecture: str, name: str, args: ReplicaArgs | FailoverArgs, opts: ResourceOptions | None
@@ -58,29 +51,14 @@ class ValkeyDataset(ValkeyInstance):
         workload = self._workload(SHARD, prepare, [*surroundings, *([watchers.workload] if watchers else [])])
         dataset = self._dataset(prepare, workload, *([watchers.pods_run] if watchers else []))
 
-        self.namespace = pulumi.Output.from_input(args.namespace)
-        self.phase = dataset.phase
-        self.conditions = dataset.conditions
-        self.endpoints = dataset.endpoints
-        self.secret_name = pulumi.Output.from_input(self._password.name)
-        self.secret_key = pulumi.Output.from_input(self._password.key)
+        self._tell(dataset)
         self.primary = dataset.primary
-        self.server_version = dataset.server_version
         self.register_outputs(self.summary)
 
     @property
     def summary(self) -> Mapping[str, pulumi.Output[Any]]:
         """All outputs under the names that a stack exports. No password is among them, only where it is."""
-        return {
-            "namespace": self.namespace,
-            "phase": self.phase,
-            "conditions": self.conditions,
-            "endpoints": self.endpoints,
-            "secretName": self.secret_name,
-            "secretKey": self.secret_key,
-            "primary": self.primary,
-            "serverVersion": self.server_version,
-        }
+        return {**super().summary, "primary": self.primary}
 
     def _sentinel(self) -> Mapping[str, Any] | None:
         """What is declared to the Sentinels; None where there are none."""

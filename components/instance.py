@@ -11,7 +11,7 @@ from pulumi import ResourceOptions
 
 from valkeyctl.agent.rights import Rule
 from valkeyctl.dataplane.model import CLIENT_PORT
-from valkeyctl.lifecycle import AgentCode, Password, Prepare
+from valkeyctl.lifecycle import AgentCode, Dataset, Password, Prepare, Topology
 from valkeyctl.lifecycle.bundle import agent_bundle
 
 from . import claims, rights, rules, statefulset
@@ -44,6 +44,14 @@ class ValkeyInstance(pulumi.ComponentResource):
     characters.
     """
 
+    namespace: pulumi.Output[str]
+    phase: pulumi.Output[str]
+    conditions: pulumi.Output[list[dict[str, str]]]
+    endpoints: pulumi.Output[dict[str, Any]]
+    secret_name: pulumi.Output[str]
+    secret_key: pulumi.Output[str]
+    server_version: pulumi.Output[str]
+
     def __init__(self, architecture: str, name: str, args: Args, opts: ResourceOptions | None, *, shards: int) -> None:
         """Raises pulumi.RunError when `name` can't name an instance."""
         if problem := instance_name_problem(name):
@@ -62,6 +70,29 @@ class ValkeyInstance(pulumi.ComponentResource):
         self._access = access_of(self, name, args.connection)
         self._files = config_data(args)
         self._password = args.auth.password_secret or SecretKey(name=self._names.secret, key=PASSWORD_KEY)
+
+    def _tell(self, brought_about: Topology | Dataset) -> None:
+        """Takes the outputs that all instances have from the resource that makes Valkey what is declared."""
+        self.namespace = pulumi.Output.from_input(self._settings.namespace)
+        self.phase = brought_about.phase
+        self.conditions = brought_about.conditions
+        self.endpoints = brought_about.endpoints
+        self.secret_name = pulumi.Output.from_input(self._password.name)
+        self.secret_key = pulumi.Output.from_input(self._password.key)
+        self.server_version = brought_about.server_version
+
+    @property
+    def summary(self) -> Mapping[str, pulumi.Output[Any]]:
+        """All outputs under the names that a stack exports. No password is among them, only where it is."""
+        return {
+            "namespace": self.namespace,
+            "phase": self.phase,
+            "conditions": self.conditions,
+            "endpoints": self.endpoints,
+            "secretName": self.secret_name,
+            "secretKey": self.secret_key,
+            "serverVersion": self.server_version,
+        }
 
     @property
     def _credentials(self) -> dict[str, pulumi.Input[str] | None]:

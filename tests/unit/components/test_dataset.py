@@ -97,6 +97,21 @@ def test_services_of_roles_select_nobody(role: str) -> None:
     assert spec["ports"] == [{"name": "valkey", "port": 6379, "targetPort": 6379, "protocol": "TCP"}]
 
 
+@pytest.mark.parametrize("made", [ValkeyReplica, ValkeyFailover])
+def test_what_a_stack_exports(made: Any) -> None:
+    told = record(lambda: dict(made("sessions").summary)).outputs
+    known = {"namespace": "valkey", "phase": "Ready", "secretName": "sessions-auth", "secretKey": "password"}
+    assert told.items() >= {**known, "primary": "sessions-s0-0", "serverVersion": "9.1.2"}.items()
+    assert ("sentinelSecretName" in told) == (made is ValkeyFailover)
+
+
+@pytest.mark.parametrize("made", [ValkeyReplica, ValkeyFailover])
+def test_a_preview_knows_all_that_is_declared(made: Any) -> None:
+    seen, real = (record(lambda: dict(made("sessions").summary), preview=way) for way in (True, False))
+    for one in real:
+        assert seen[one.label].inputs == one.inputs
+
+
 def test_no_cluster_bus_anywhere() -> None:
     seen = failover()
     assert "16379" not in str([one.inputs for one in seen])
