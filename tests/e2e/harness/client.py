@@ -83,6 +83,11 @@ class Client:
 
         eventually(f"client Pod {namespace}/{name} runs", running, timeout_s=60)
 
+    def remove(self) -> None:
+        """Take the Pod and its ConfigMap away: a namespace with anything of others in it stays."""
+        self._kube.delete("pods", self._namespace, self._name)
+        self._kube.delete("configmaps", self._namespace, self._name)
+
     def write(self, host: str, count: int, *, first: int = 0) -> list[int]:
         """Write keys; returns the numbers that Valkey acknowledged."""
         return self._run("write", host, str(first), str(count))
