@@ -280,7 +280,9 @@ def _find(api: Api, namespace: str | None, instance: str | None) -> list[Found]:
             *key,
             statuses.get(key),
             _declared(statuses.get(key), shards.get(key, [])),
-            architecture=str(described[key]["labels"].get(COMPONENT_LABEL) or CLUSTER),
+            architecture=str(
+                described[key]["labels"].get(COMPONENT_LABEL) or _declared(statuses.get(key)).architecture
+            ),
             owner=str((described[key].get("annotations") or {}).get(OWNER_ANNOTATION) or ""),
         )
         for key in sorted({*statuses, *shards})
@@ -295,7 +297,7 @@ def _is_status(item: Object) -> bool:
     return bool(item["metadata"]["name"] == status_name(_key(item)[1]))
 
 
-def _declared(status: InstanceStatus | None, workloads: Sequence[Object]) -> Declared:
+def _declared(status: InstanceStatus | None, workloads: Sequence[Object] = ()) -> Declared:
     if status is not None and status.declared is not None:
         return status.declared
     replicas = max((int((w.get("spec") or {}).get("replicas") or 1) for w in workloads), default=1) - 1

@@ -131,6 +131,7 @@ class ByLease:
     members: Sequence[Member]
     recorded: int | None = None
     _holder: Member | None = None
+    _settled: bool = True
     _asked_at: float = field(default=float("-inf"))
 
     def informed(self, spec: ReplicationSpec) -> ReplicationSpec:
@@ -164,7 +165,8 @@ class ByLease:
         place = self.place
         until = time.monotonic() + means.left_s(HANDOVER_S)
         wish_for(self.api, place.namespace, place.instance, to)
-        while self._holder != to:
+        # Until the former holder has let go of it, that one may take writes.
+        while self._holder != to or not self._settled:
             means.may_go_on()
             if time.monotonic() >= until:
                 drop_wish(self.api, place.namespace, place.instance)
@@ -181,6 +183,7 @@ class ByLease:
     def _ask(self) -> None:
         lease = read_primacy(self.api, self.place.namespace, self.place.instance)
         self._holder = lease.holder.member if lease is not None and lease.holder is not None else None
+        self._settled = lease is None or lease.yielding is None
         self._asked_at = time.monotonic()
 
 

@@ -188,15 +188,21 @@ def forecast(spec: ReplicationSpec, view: ReplicationView, pods: Mapping[Member,
     outdated = sorted((m for m, pod in pods.items() if pod.outdated and pod.runs), reverse=True)
     now = primary.member if primary else None
     if outdated:
-        order = [str(member) for member in outdated if member != now]
-        if now in outdated and len(spec.members) > 1:
-            heir = heir_of(k, primary, spec.primary) if primary else None
-            order.append(f"the role moves from {now}{f' to {heir}' if heir else ''}")
-            order.append(str(now))
-            now = heir if spec.primary is None and heir else now
-        elif now in outdated:
-            order.append(str(now))
-        lines.append(f"replace Pods: {', then '.join(order)}")
-    if spec.primary is not None and primary is not None and Member(0, spec.primary) != primary.member:
-        lines.append(f"primary: {primary.member} → {Member(0, spec.primary)}")
+        lines.append(f"replace Pods: {', then '.join(_order(spec, k, outdated, primary))}")
+    if spec.primary is not None and now is not None and Member(0, spec.primary) != now and now not in outdated:
+        lines.append(f"primary: {now} → {Member(0, spec.primary)}")
     return tuple(lines)
+
+
+def _order(spec: ReplicationSpec, k: Knowledge, outdated: Sequence[Member], primary: ServerView | None) -> list[str]:
+    """The primary hands its role over, to whom it is declared for, and goes last; its own role it gets back."""
+    now = primary.member if primary else None
+    order = [str(member) for member in outdated if member != now]
+    if primary is None or now not in outdated:
+        return order
+    if len(spec.members) == 1:
+        lost = "" if spec.persistent else f", and the {primary.keys:,} keys that it alone has are lost"
+        return [f"{now}{lost}"]
+    heir = heir_of(k, primary, spec.primary)
+    back = ", which takes the role back" if spec.primary == primary.member.ordinal else ""
+    return [*order, f"the role moves from {now}{f' to {heir}' if heir else ''}", f"{now}{back}"]

@@ -287,7 +287,7 @@ class _Work:
         facts, lines = self.watch.facts(spec.members), trouble(self.watch.facts(spec.everybody))
         try:
             seen = self._look()
-        except KubeError:
+        except ValkeyctlError:
             return self.account.end_badly(error, Phase.UNREACHABLE, lines)
         self._record(seen, facts, formed=self.account.status.formed)
         return self.account.end_badly(error, seen.report.phase, lines, at_risk(seen.spec, seen.view, states(facts)))
