@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from valkeyctl.dataplane.model import Member
-from valkeyctl.dataplane.sentinel.model import SentinelSpec
+from valkeyctl.dataplane.sentinel.model import SentinelSpec, majority
 from valkeyctl.dataplane.sentinel.view import SentinelOutcome, SentinelView
 
 
@@ -19,13 +19,13 @@ class Word:
 
 
 def word_of(spec: SentinelSpec, told: Mapping[Member, SentinelOutcome]) -> Word:
-    """Of those that answer, that of the one with the newest configuration. None of them monitors the name: then they
-    decide nothing; none of them answers: then they may decide without being heard.
+    """Of those that answer, that of the one with the newest configuration. Where a majority answers, and none of these
+    monitors the name, they decide nothing; where fewer answer, the others may decide without being heard.
     """
     heard = [outcome for outcome in told.values() if isinstance(outcome, SentinelView)]
     watching = [one.monitored for one in heard if one.monitored is not None]
     if not watching:
-        return Word(decides=not heard)
+        return Word(decides=sum(one.member in spec.declared for one in heard) < majority(spec.sentinels))
     newest = max(watching, key=lambda monitored: monitored.config_epoch)
     named = next((member for member in spec.servers if spec.is_at(newest.address, member)), None)
     return Word(decides=True, primary=named)

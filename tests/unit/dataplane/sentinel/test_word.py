@@ -29,6 +29,13 @@ def test_those_who_monitor_nothing_decide_nothing() -> None:
     assert word_of(SPEC, view.outcomes) == Word(decides=False)
 
 
+def test_a_few_who_monitor_nothing_are_not_all() -> None:
+    view = formed().view()
+    view = with_sentinel(view, 0, lambda told: told.__class__(told.endpoint, told.sentinel_id, told.version))
+    view = silent_sentinel(silent_sentinel(view, 1), 2)
+    assert word_of(SPEC, view.outcomes) == Word(decides=True, primary=None)
+
+
 def test_those_who_are_silent_may_decide_without_being_heard() -> None:
     view = formed().view()
     for ordinal in range(3):
