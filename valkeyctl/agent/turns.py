@@ -36,6 +36,7 @@ class End(Enum):
     PAUSED = "the instance is paused, or about to be; the next `pulumi up` says more"
     STOPPED = "it was stopped"
     LEAVING = "this member isn't declared any more"
+    OUTDATED = "this Pod isn't made for what is declared; the next `pulumi up` replaces it"
     NOT_HEALED = "it could not be healed"
 
     @property

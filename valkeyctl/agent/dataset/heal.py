@@ -12,8 +12,10 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from valkeyctl.agent.attending import Attending
+from valkeyctl.agent.environment import Environment
 from valkeyctl.agent.turns import End, Held, Turn, why_not
 from valkeyctl.dataplane import Blocked, Condition, Credentials, Dialer, DirectDialer, Done, Member, Phase
+from valkeyctl.dataplane.dataset_report import together
 from valkeyctl.dataplane.errors import Interrupted, ValkeyctlError
 from valkeyctl.dataplane.replication.converge import converge
 from valkeyctl.dataplane.replication.knowledge import Knowledge
@@ -25,8 +27,10 @@ from valkeyctl.dataplane.replication.report import report
 from valkeyctl.dataplane.replication.steps import Action, Demote, HandOver, Promote
 from valkeyctl.dataplane.replication.view import ReplicationView
 from valkeyctl.dataplane.rounds import Plan, Round
+from valkeyctl.dataplane.sentinel.report import SentinelReport
+from valkeyctl.kube.dataset_look import endpoints_condition, wanted_endpoints
 from valkeyctl.kube.declared_dataset import DeclaredDataset
-from valkeyctl.kube.endpoints import Wanted, wanted, write_endpoints
+from valkeyctl.kube.endpoints import Wanted, write_endpoints
 from valkeyctl.kube.errors import ApiConflict, KubeError
 from valkeyctl.kube.named_directory import NamedDirectory
 from valkeyctl.kube.status import InstanceStatus, read_status
@@ -34,19 +38,19 @@ from valkeyctl.kube.status import InstanceStatus, read_status
 TURN_S = 60.0
 """So long a turn works at most; what isn't healed then is told, and tried again later."""
 SHARD = "s0"
-"""The dataset's name among a status' primaries."""
+"""The dataset among the primaries of a status."""
 
 
 class Besides(Protocol):
     """What else has to be as declared for the dataset to be Ready: what its Sentinels monitor."""
 
-    def look(self, state: DeclaredDataset, attending: Attending) -> tuple[Condition, ...]:
-        """What was found, none of it bad where all is right. Changes nothing."""
+    def look(self, state: DeclaredDataset, attending: Attending) -> SentinelReport:
+        """What was found. Changes nothing."""
         ...
 
     def heal(
         self, state: DeclaredDataset, attending: Attending, primary: Member | None, deadline_s: float
-    ) -> tuple[Condition, ...]:
+    ) -> SentinelReport:
         """Bring it about; what was found in the end. `primary` is what the servers say. Raises as `converge`."""
         ...
 
@@ -78,6 +82,8 @@ def heal(held: Held[DeclaredDataset], way: Way) -> Turn:
         return Turn(End.NOT_DECLARED, "" if state is None else "the instance is being destroyed")
     if not state.may_heal:
         return Turn(why_not(state))
+    if not _is_of(place, state):
+        return Turn(End.OUTDATED)
     formed = state.formed or bool(before and before.formed)
     spec = ReplicationSpec(
         state.instance,
@@ -93,6 +99,14 @@ def heal(held: Held[DeclaredDataset], way: Way) -> Turn:
     )
     dialer = held.dialer or DirectDialer(Credentials(password=held.runtime.password().decode()))
     return _Work(attending, state, spec, dialer, way).heal(held.missing_since)
+
+
+def _is_of(place: Environment, state: DeclaredDataset) -> bool:
+    """Whether this Pod was made for what is declared: while an instance is moved to another way of deciding who its
+    primary is, its former Pods stand still.
+    """
+    mine = (place.architecture, place.automatic_failover_s is not None)
+    return mine == (state.architecture, state.automatic_failover_s is not None)
 
 
 def _last_primary(before: InstanceStatus | None, state: DeclaredDataset) -> int | None:
@@ -119,14 +133,14 @@ class _Work:
         attending.runtime.peers.learn({member: endpoint.address for member, endpoint in endpoints.items()})
         view = observe(self._spec, endpoints, self._dialer)
         what = self._decide(self._spec, view)
-        besides = way.besides.look(self._state, attending) if way.besides else ()
-        if isinstance(what, Done) and all(condition.status == "True" for condition in besides):
+        besides = way.besides.look(self._state, attending) if way.besides else None
+        if isinstance(what, Done) and (besides is None or besides.ready):
             if attending.before.phase != Phase.READY:
                 self._tell(view, "", besides)
             return Turn(End.RIGHT)
         lines = what.describe() if isinstance(what, Round) else (what.reason,) if isinstance(what, Blocked) else ()
-        told = [*lines, *(condition.message for condition in besides if condition.message)]
-        attending.log(f"to heal: {'; '.join(told[:5])}")
+        amiss = [one.message for one in besides.conditions if one.message] if besides else []
+        attending.log(f"to heal: {'; '.join([*lines, *amiss][:5])}")
         self._tell(view, "", besides, begun=True)
         try:
             view = converge(
@@ -174,12 +188,11 @@ class _Work:
         return replace(spec, decided_elsewhere=True, last_primary=named)
 
     def _lead_clients(self, spec: ReplicationSpec, view: ReplicationView) -> None:
-        k = Knowledge(spec, view)
-        primary = decide_primary(k).primary
-        if primary is None or (spec.decided_elsewhere and primary.member.ordinal != spec.last_primary):
-            return
-        replicas = [node.endpoint for node in view.nodes.values() if node is not primary and k.in_sync(node, primary)]
-        what = wanted(primary.endpoint, replicas)
+        if spec.decided_elsewhere:
+            primary = decide_primary(Knowledge(spec, view)).primary
+            if primary is None or primary.member.ordinal != spec.last_primary:
+                return
+        what = wanted_endpoints(spec, view, {member: node.endpoint for member, node in view.nodes.items()})
         if what == self._led:
             return
         place = self._attending.runtime.environment
@@ -193,18 +206,24 @@ class _Work:
             self._attending.log(f"clients can't be led: {error}")
 
     def _tell(
-        self, view: ReplicationView, failure: str, besides: tuple[Condition, ...], *, begun: bool = False
+        self, view: ReplicationView, failure: str, besides: SentinelReport | None, *, begun: bool = False
     ) -> None:
-        found, before = report(self._now(self._spec), view), self._attending.before
-        bad = [condition for condition in besides if condition.status != "True"]
-        phase = Phase.DEGRADED if bad and found.phase is Phase.READY else found.phase
+        spec, before = self._now(self._spec), self._attending.before
+        found = together(report(spec, view), besides, self._endpoints(spec, view), formed=spec.formed)
         status = replace(
             before,
-            phase=str(phase),
-            conditions=(*found.conditions, *besides),
-            primaries={SHARD: found.primary} if found.primary else before.primaries,
+            phase=str(found.phase),
+            conditions=found.conditions,
+            primaries=found.primaries or before.primaries,
             server_version=found.server_version or before.server_version,
-            formed=self._spec.formed or phase is Phase.READY,
+            formed=spec.formed or found.phase is Phase.READY,
         )
-        why = found.condition("Ready").message or "; ".join(condition.message for condition in bad)
-        self._attending.tell(status, why, failure, begun=begun)
+        self._attending.tell(status, found.conditions[0].message, failure, begun=begun)
+
+    def _endpoints(self, spec: ReplicationSpec, view: ReplicationView) -> Condition | None:
+        place = self._attending.runtime.environment
+        what = wanted_endpoints(spec, view, {member: node.endpoint for member, node in view.nodes.items()})
+        try:
+            return endpoints_condition(self._attending.api, place.namespace, place.instance, what)
+        except KubeError:
+            return None

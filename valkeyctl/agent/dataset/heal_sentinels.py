@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 from valkeyctl.agent.attending import Attending
 from valkeyctl.agent.environment import Environment
-from valkeyctl.dataplane import Condition, Credentials, DirectDialer, Progress
+from valkeyctl.dataplane import Credentials, DirectDialer, Progress
 from valkeyctl.dataplane.errors import ValkeyctlError
 from valkeyctl.dataplane.model import Address, Endpoint, Member
 from valkeyctl.dataplane.sentinel.converge import converge as bring_about
 from valkeyctl.dataplane.sentinel.model import Parameters, SentinelSpec, sentinel
 from valkeyctl.dataplane.sentinel.observe import observe
-from valkeyctl.dataplane.sentinel.report import report
+from valkeyctl.dataplane.sentinel.report import SentinelReport, report
 from valkeyctl.dataplane.sentinel.rights import OPERATOR, SENTINEL
 from valkeyctl.kube.declared_dataset import DeclaredDataset, DeclaredSentinels
 
@@ -37,16 +37,16 @@ class Watchers:
     password: Callable[[], bytes]
     primary: Callable[[], Member | None]
 
-    def look(self, state: DeclaredDataset, attending: Attending) -> tuple[Condition, ...]:
+    def look(self, state: DeclaredDataset, attending: Attending) -> SentinelReport:
         """What was found. See `heal.Besides`."""
         watched = _watched(state)
         at = self._spec(state, watched)
         view = observe(at, _places(watched), attending.directory(), self._to_sentinels(), self._to_servers())
-        return report(at, view).conditions
+        return report(at, view)
 
     def heal(
         self, state: DeclaredDataset, attending: Attending, primary: Member | None, deadline_s: float
-    ) -> tuple[Condition, ...]:
+    ) -> SentinelReport:
         """See `heal.Besides`."""
         return self.converge(
             state,
@@ -79,7 +79,7 @@ class Watchers:
         may_go_on: Callable[[], None],
         primary: Member | None = None,
         wanted: Member | None = None,
-    ) -> tuple[Condition, ...]:
+    ) -> SentinelReport:
         """Bring the Sentinels into the declared state, with the role at `wanted`; what was found in the end. `primary`
         is who has it where they don't say. Raises as the data plane's `converge`.
         """
@@ -96,7 +96,7 @@ class Watchers:
             may_go_on=may_go_on,
             monitor_as=Credentials(user=SENTINEL, password=self._key()),
         )
-        return report(spec, view).conditions
+        return report(spec, view)
 
     def _spec(
         self,
