@@ -8,13 +8,16 @@ from __future__ import annotations
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
+from urllib.parse import parse_qs
 
 from tests.agent.pods import CHECKOUT, NAMESPACE, Pod, Pods, eventually
 from tests.dataplane.servers import PORT, new_address
 from tests.unit.kube.fake_api import FakeApi
+from valkeyctl.agent.rights import Rule, dataset_rules
 from valkeyctl.dataplane import Member
 from valkeyctl.dataplane.replication.converge import converge
 from valkeyctl.dataplane.replication.model import ReplicationSpec
@@ -23,15 +26,18 @@ from valkeyctl.kube.access import Api, connect
 from valkeyctl.kube.declared_dataset import DeclaredDataset, render_declared_dataset, write_declared_dataset
 from valkeyctl.kube.declared_text import KEY
 from valkeyctl.kube.endpoints import ensure_endpoints, members_in, slice_path, wanted, write_endpoints
+from valkeyctl.kube.errors import ApiConflict
 from valkeyctl.kube.labels import ROLE_LABEL, primary_service_name, replicas_service_name
 from valkeyctl.kube.lease import ensure_lease, hold
 from valkeyctl.kube.primary_lease import ensure_primacy
 from valkeyctl.kube.status import InstanceStatus, ensure_status, write_seen
 
+_TOKEN, AGENTS_TOKEN = "not-so-secret-token", "the agents'"
 OWNER = "acme/valkey/test/ds"
 INSTANCE = "ds"
 FIRST, SECOND, THIRD = (Member(0, ordinal) for ordinal in range(3))
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
+_VERBS = {"GET": "get", "PUT": "update", "PATCH": "patch", "POST": "create", "DELETE": "delete"}
 #: Has a process see our own hosts file in the place of the machine's.
 _NAMES = 'mount --bind "$0" /etc/hosts && exec "$@"'
 
@@ -107,7 +113,7 @@ class DatasetPods(Pods):
 
     def prepare(self) -> None:
         """What `up` makes before there are Pods."""
-        (self.root / "kubeconfig").write_text(self.fake.kubeconfig)
+        (self.root / "kubeconfig").write_text(self.fake.kubeconfig.replace(_TOKEN, AGENTS_TOKEN))
         (self.root / "hosts").write_text("127.0.0.1 localhost\n")
         api = self.api
         ensure_lease(api, NAMESPACE, INSTANCE, OWNER)
@@ -172,7 +178,10 @@ class DatasetPods(Pods):
             seen = InstanceStatus(phase="Ready", primaries={"s0": primary.pod}, formed=True)
             write_seen(self.api, NAMESPACE, INSTANCE, seen)
             others = [node.endpoint for node in view.nodes.values() if node.upstream is not None]
-            write_endpoints(self.api, NAMESPACE, INSTANCE, wanted(primary, others))
+            for _ in range(5):  # the agents may be at it as well
+                with suppress(ApiConflict):
+                    write_endpoints(self.api, NAMESPACE, INSTANCE, wanted(primary, others))
+                    break
         return view
 
     @property
@@ -192,6 +201,19 @@ class DatasetPods(Pods):
         """Where writers are led."""
         entries: list[Any] = self.fake.objects[slice_path(NAMESPACE, primary_service_name(INSTANCE))]["endpoints"]
         return tuple(str(entry["addresses"][0]) for entry in entries)
+
+    def asked_without_right(self) -> set[tuple[str, str]]:
+        """What the agents have asked the API server for that their Role doesn't grant, as (verb, path)."""
+        granted = dataset_rules(
+            INSTANCE,
+            replicas=self.declared.replicas,
+            config_map=f"{INSTANCE}-config",
+            secret=f"{INSTANCE}-auth",
+            automatic_failover=self.declared.automatic_failover_s is not None,
+        )
+        asked = zip(self.fake.seen, self.fake.headers, strict=True)
+        theirs = {one for one, headers in asked if AGENTS_TOKEN in headers.get("authorization", "")}
+        return {one for one in map(_request, theirs) if not _is_granted(one, granted)}
 
     def empty_the_slices(self) -> None:
         """By hand: nobody is behind the Services any more."""
@@ -259,6 +281,22 @@ def pods_of(line: str, declared: DeclaredDataset, **settings: str) -> DatasetPod
     return DatasetPods(
         spec, line, {name.replace("_", "-"): value for name, value in settings.items()}, declared=declared
     )
+
+
+def _request(asked: tuple[str, str]) -> tuple[str, str]:
+    """Verb and path, the name that a watch selects in the path."""
+    method, target = asked
+    path, _, query = target.partition("?")
+    if "watch=true" not in query:
+        return _VERBS[method], path
+    return "watch", f"{path}/{parse_qs(query)['fieldSelector'][0].removeprefix('metadata.name=')}"
+
+
+def _is_granted(one: tuple[str, str], granted: Sequence[Rule]) -> bool:
+    verb, path = one
+    resource, _, name = path.partition(f"/namespaces/{NAMESPACE}/")[2].partition("/")
+    fitting = [rule for rule in granted if resource in rule["resources"] and verb in rule["verbs"]]
+    return any(name in rule.get("resourceNames", [name]) for rule in fitting)
 
 
 def hand_over(pods: DatasetPods, member: Member) -> str:

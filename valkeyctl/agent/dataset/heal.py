@@ -8,13 +8,14 @@ to heal.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from valkeyctl.agent.attending import Attending
 from valkeyctl.agent.environment import Environment
 from valkeyctl.agent.turns import End, Held, Turn, why_not
-from valkeyctl.dataplane import Blocked, Condition, Credentials, Dialer, DirectDialer, Done, Member, Phase
+from valkeyctl.dataplane import Blocked, Condition, Credentials, Dialer, DirectDialer, Done, Member, Phase, errors
 from valkeyctl.dataplane.dataset_report import together
 from valkeyctl.dataplane.errors import Interrupted, ValkeyctlError
 from valkeyctl.dataplane.replication.converge import converge
@@ -37,6 +38,8 @@ from valkeyctl.kube.status import InstanceStatus, read_status
 
 TURN_S = 60.0
 """So long a turn works at most; what isn't healed then is told, and tried again later."""
+BESIDES_S = 10.0
+"""The same for what is left to do besides, where the dataset itself can't be healed."""
 SHARD = "s0"
 """The dataset among the primaries of a status."""
 
@@ -153,21 +156,32 @@ class _Work:
                 missing_since=missing_since,
                 decide=self._decide,
             )
-            if way.besides:
-                found = decide_primary(Knowledge(self._now(self._spec), view)).primary
-                primary = None if found is None else found.member
-                besides = way.besides.heal(self._state, attending, primary, TURN_S)
+            besides = self._heal_besides(view, besides, TURN_S)
         except Interrupted:
             raise
         except KubeError as error:
             return Turn(End.STOPPED, str(error))
         except ValkeyctlError as error:
             seen = getattr(error, "view", None)
+            view = seen if isinstance(seen, ReplicationView) else view
             failure = f"{error.what.rstrip('.')}. {error.remedy}".rstrip()
-            self._tell(seen if isinstance(seen, ReplicationView) else view, failure, besides)
+            if seen is view:
+                # A member that stays away keeps nobody from watching the others.
+                with suppress(errors.Blocked, errors.DeadlineExceeded):
+                    besides = self._heal_besides(view, besides, BESIDES_S)
+            self._tell(view, failure, besides)
             return Turn(End.NOT_HEALED, str(error))
         self._tell(view, "", besides)
         return Turn(End.HEALED)
+
+    def _heal_besides(
+        self, view: ReplicationView, besides: SentinelReport | None, deadline_s: float
+    ) -> SentinelReport | None:
+        if self._way.besides is None or (besides is not None and besides.ready and deadline_s < TURN_S):
+            return besides
+        found = decide_primary(Knowledge(self._now(self._spec), view)).primary
+        primary = None if found is None else found.member
+        return self._way.besides.heal(self._state, self._attending, primary, deadline_s)
 
     def _decide(self, spec: ReplicationSpec, view: ReplicationView) -> Plan[Action]:
         """The plan by who is the primary now; and clients are led there."""
