@@ -118,7 +118,7 @@ def watched(
             pods.start()
             pods.also = _monitor(pods)
             pods.up()
-            eventually(lambda: watching.named() is not None and pods.settled(), pods, 30)
+            eventually(lambda: watching.named() is not None and pods.settled(), pods, 90)
             yield pods, watching
         finally:
             watching.kill()

@@ -21,7 +21,7 @@ def test_comes_up_read_only_until_up_says_who_is_the_primary(line: str) -> None:
         pods.start()
         assert pods.primaries() == []
         pods.up()
-        eventually(lambda: pods.settled(FIRST), pods, 20)
+        eventually(lambda: pods.settled(FIRST), pods, 90)
         keys = pods.fill()
         assert all(pods.held_by(member, keys) for member in ALL)
         eventually(lambda: [pods.label(m) for m in ALL] == ["primary", "replica", "replica"], pods)
@@ -31,10 +31,10 @@ def test_after_kill_9_of_the_primary_one_with_all_data_takes_writes_again(line: 
     with pods_of(line, TWO_REPLICAS) as pods:
         pods.start()
         pods.up()
-        eventually(lambda: pods.settled(FIRST), pods, 20)
+        eventually(lambda: pods.settled(FIRST), pods, 90)
         keys = pods.fill()
         pods.pods[FIRST].kill_server()
-        eventually(lambda: pods.settled() and pods.held_by(pods.primaries()[0], keys), pods, 40)
+        eventually(lambda: pods.settled() and pods.held_by(pods.primaries()[0], keys), pods, 90)
         assert all(pods.held_by(member, keys) for member in ALL)
         # Why a StatefulSet can't create a Pod stands in its events only, which an agent may not list.
         assert {path.rpartition("/")[2] for _, path in pods.asked_without_right()} <= {"events"}
@@ -51,7 +51,7 @@ def test_all_pods_at_once(line: str, *, persistent: bool) -> None:
             pods.take_away(member)
         for member in ALL:
             pods.begin(member, empty=not persistent)
-        eventually(pods.settled, pods, 60)
+        eventually(pods.settled, pods, 90)
         if persistent:
             assert all(pods.held_by(member, keys) for member in ALL)
 
@@ -64,11 +64,11 @@ def test_a_former_primary_that_comes_back_joins_as_a_replica(line: str, disk: st
         pods.up()
         pods.fill()
         pods.take_away(FIRST)
-        eventually(lambda: pods.primaries() in ([SECOND], [THIRD]), pods, 40)
+        eventually(lambda: pods.primaries() in ([SECOND], [THIRD]), pods, 90)
         with pods.client(pods.primaries()[0]) as client:
             client.set("since", "then")
         pods.begin(FIRST, empty=disk == "empty")
-        eventually(pods.settled, pods, 40)
+        eventually(pods.settled, pods, 90)
         assert pods.primaries() != [FIRST]
         assert all(pods.held_by(member, {"since": "then", "key 1": "value 1"}) for member in ALL)
 
@@ -79,7 +79,7 @@ def test_a_replica_that_was_promoted_by_hand_follows_again(line: str) -> None:
         pods.up()
         keys = pods.fill()
         pods.ask(SECOND, "REPLICAOF", "NO", "ONE")
-        eventually(lambda: pods.settled(FIRST), pods, 40)
+        eventually(lambda: pods.settled(FIRST), pods, 90)
         assert all(pods.held_by(member, keys) for member in ALL)
 
 
@@ -91,18 +91,18 @@ def test_a_label_and_endpoints_that_somebody_took_away_come_back(line: str) -> N
         path = f"/api/v1/namespaces/{NAMESPACE}/pods/{pods.pods[FIRST].name}"
         pods.api.merge(path, {"metadata": {"labels": {ROLE_LABEL: None}}})
         pods.empty_the_slices()
-        eventually(lambda: pods.label(FIRST) == "primary" and pods.settled(FIRST), pods, 60)
+        eventually(lambda: pods.label(FIRST) == "primary" and pods.settled(FIRST), pods, 90)
 
 
 def test_a_primary_that_is_to_stop_hands_over_first(line: str) -> None:
     with pods_of(line, TWO_REPLICAS) as pods:
         pods.start()
         pods.up()
-        eventually(lambda: pods.settled(FIRST), pods, 20)
+        eventually(lambda: pods.settled(FIRST), pods, 90)
         keys = pods.fill()
         assert "handed over" in hand_over(pods, FIRST), pods.logs()
         assert pods.rw() == (pods.pods[pods.primaries()[0]].name,)
-        eventually(lambda: pods.settled() and pods.primaries() != [FIRST], pods, 20)
+        eventually(lambda: pods.settled() and pods.primaries() != [FIRST], pods, 90)
         assert all(pods.held_by(member, keys) for member in ALL)
 
 
@@ -114,4 +114,4 @@ def test_a_single_member_needs_nobody(line: str) -> None:
         keys = pods.fill()
         pods.fake.fault = lambda _method, _path: 503
         pods.pods[FIRST].kill_server()
-        eventually(lambda: pods.primaries() == [FIRST] and pods.held_by(FIRST, keys), pods, 20)
+        eventually(lambda: pods.primaries() == [FIRST] and pods.held_by(FIRST, keys), pods, 90)
