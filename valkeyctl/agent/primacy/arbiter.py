@@ -43,6 +43,8 @@ LOOK_S = 0.3
 HANDOVER_S = 5.0
 FRESH_S = 1.0
 """How long words count that were given before the Lease was taken."""
+HURRY_S, REST_S = 0.1, 0.5
+"""Between two tries to stop writes, and between two looks whether that is due."""
 AGAIN_S = 15.0
 """How long a handover that failed isn't tried again."""
 UNENDING_S = 1e9
@@ -144,11 +146,15 @@ class Arbiter:
         declared = frozenset(spec.everybody) if spec is not None else frozenset[Member]()
         return (declared | self._memory.candidates) - {self.me.member}
 
-    def keep_in_time(self) -> None:
-        """Stop writes before the time for them is over, whatever the other threads are waiting for."""
+    def keep_in_time(self) -> float:
+        """Stop writes before the time for them is over, whatever the other threads are waiting for.
+
+        Returns after how many seconds to call it again.
+        """
         until = self.fence.until
-        if until is None or self._now() < until - SOFT_S:
-            return
+        left_s = REST_S if until is None else until - SOFT_S - self._now()
+        if left_s > 0:
+            return min(REST_S, max(HURRY_S, left_s))
         if self._watch.state.phase is Phase.DOWN and self._held():
             self.fence.stand_down()
         else:
@@ -157,6 +163,7 @@ class Arbiter:
                 self._log.warning(SOURCE, "the own server takes no more writes: the Lease isn't sure any more")
             self._watch.poke()
             self.wake()
+        return HURRY_S
 
     # --- seeing ------------------------------------------------------------------------------------------------------
 
@@ -296,7 +303,6 @@ class Arbiter:
                 return
             case Expect(until=until):
                 self.fence.arm(until)
-                return
             case Promote():
                 if self._own.promote(self._may_promote):
                     self._log.warning(SOURCE, "the own server is the primary now")
@@ -419,7 +425,7 @@ class Arbiter:
             case Follow(to=to):
                 text = f"following {to}"
             case Expect():
-                text = "the primary's server has handed its role over to this one"
+                text = "taking writes without the Lease, which nobody else may take now"
             case HandOver(to=to):
                 text = f"{to} is ready for the role"
         if text != self._told:

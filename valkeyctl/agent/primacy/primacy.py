@@ -39,7 +39,6 @@ SERVER_S = 0.3
 """The same for another member's server."""
 TURN_S, REST_S = 0.1, 0.5
 """Between two decisions, where something is under way and where nothing is."""
-FENCE_S = 0.1
 API_AFTER_S = 1.0
 """A server that doesn't run after that needs the API server to be asked; until then its start comes first."""
 NOBODY_S = 1.0
@@ -246,8 +245,8 @@ class Primacy:
     # --- threads -----------------------------------------------------------------------------------------------------
 
     def _keep_in_time(self, stopping: threading.Event) -> None:
-        while not stopping.wait(FENCE_S):
-            self._arbiter.keep_in_time()
+        while not stopping.wait(self._arbiter.keep_in_time()):
+            pass
 
     def _tell_changes(self) -> None:
         if self.primary != self._told_primary:

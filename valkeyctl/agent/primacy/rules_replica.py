@@ -6,7 +6,19 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from valkeyctl.agent.primacy.choice import Choice, choose
-from valkeyctl.agent.primacy.situation import Action, Ask, Follow, Give, Hold, Idle, Promote, Situation, StopWrites
+from valkeyctl.agent.primacy.fence import ALONE
+from valkeyctl.agent.primacy.situation import (
+    Action,
+    Ask,
+    Expect,
+    Follow,
+    Give,
+    Hold,
+    Idle,
+    Promote,
+    Situation,
+    StopWrites,
+)
 from valkeyctl.agent.primacy.timing import ENOUGH_S, RETRY_S
 from valkeyctl.agent.primacy.word import Word
 from valkeyctl.dataplane.model import Member
@@ -58,15 +70,23 @@ def _begin(s: Situation, spec: ReplicationSpec, words: Words) -> Action:
         return Give(above.seat, yielding=False, why=f"{above.member} has been made the primary")
     choice = _choose(s, spec, {**words, s.me.member: s.own}, last=s.me.member)
     if choice.heir == s.me.member:
-        if s.left_s >= ENOUGH_S:
-            return Promote("it holds the Lease, and nobody who answers has more")
-        return Hold() if s.is_due(RETRY_S) else Idle()
+        return _rise(s)
     if choice.heir is None:
         return Idle(choice.why)
     heir = words[choice.heir]
     if not heir.in_touch:
         return Idle(f"{heir.member} has more, and isn't in touch with the API server")
     return Give(heir.seat, yielding=False, why=f"{heir.member} has more")
+
+
+def _rise(s: Situation) -> Action:
+    """The own server is the one: have it take writes, as soon as there is enough time for that."""
+    if s.left_s >= ENOUGH_S:
+        return Promote("it holds the Lease, and nobody who answers has more")
+    if s.candidates == {s.me.member}:
+        # Nobody else may take the Lease, whether it can be renewed now or not.
+        return Expect(ALONE)
+    return Hold() if s.is_due(RETRY_S) else Idle()
 
 
 def _give_away(s: Situation, spec: ReplicationSpec, words: Words) -> Action:

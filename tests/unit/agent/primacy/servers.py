@@ -28,7 +28,8 @@ def new_stream() -> str:
 class Server:
     """One process. `log` are the writes that it has, of which each counts one byte of its stream.
 
-    `inbox` is what was sent to it while it was frozen: it does that when it thaws, whoever has sent it.
+    `inbox` is what was sent to it while it was frozen: it does that when it has thawed, whoever has sent it, and others
+    may get their answers before: so many ticks later.
     """
 
     member: Member
@@ -46,6 +47,7 @@ class Server:
     frozen: bool = False
     handing_to: Member | None = None
     stepped_back: bool = False
+    late_ticks: int = 0
     inbox: list[Sequence[Command]] = field(default_factory=list[Sequence[Command]])
 
     @property
@@ -101,6 +103,12 @@ class Server:
         """Replicate, and go on with a handover."""
         if self.frozen or not self.alive:
             return
+        self.late_ticks -= 1
+        if self.late_ticks <= 0:
+            late, self.inbox = self.inbox, []
+            for commands in late:
+                for command in commands:
+                    self.do(command)
         if self.replica and self.upstream is not None:
             self._copy(others.get(self.upstream), reaches)
         if self.handing_to is not None:

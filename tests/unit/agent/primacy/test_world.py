@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.unit.agent.primacy.world import DURATION_S, World
+from valkeyctl.agent.resp import Command
 from valkeyctl.dataplane.model import Member
 
 ZERO, ONE, TWO = (Member(0, ordinal) for ordinal in range(3))
@@ -163,6 +165,124 @@ def test_a_holder_that_stands_still_and_dies_is_not_taken_over_from(world: World
     world.kill_server(ZERO)
     world.run(30.0)
     assert world.primary is None
+
+
+def test_time_counts_from_before_the_lease_was_written(world: World) -> None:
+    """The answer comes late, and the agent freezes with it: its server may not go on for longer because of that."""
+
+    def answered_late(by: Member) -> None:
+        if by == ZERO and world.now > 1010.0:
+            world.after_writing = lambda _by: None
+            world.cuts |= {frozenset((ZERO, ONE)), frozenset((ZERO, TWO))}
+            world.wait_in_request(1.9)
+            world.freeze_agent(ZERO, 60.0)
+
+    world.after_writing = answered_late
+    world.run(30.0)
+    assert world.primary in (ONE, TWO), world.logs()
+
+
+@pytest.mark.parametrize("thaws_after_s", [2.0, 7.0, 7.8, 8.2, 8.6, 9.0])
+def test_a_promotion_that_is_carried_out_late_is_under_the_watchdog(world: World, thaws_after_s: float) -> None:
+    """The server freezes in the moment in which it is told, and does it after it has thawed, and was asked
+    again; and then the agent freezes.
+    """
+    frozen: list[Member] = []
+
+    def thaws() -> None:
+        world.cuts.add(frozenset((ONE, TWO)))
+        world.thaw_server(frozen[0])
+        world.servers[frozen[0]].late_ticks = 8
+
+    def freezes(by: Member, commands: Sequence[Command]) -> None:
+        if not frozen and by in (ONE, TWO) and ("REPLICAOF", "NO", "ONE") in commands:
+            frozen.append(by)
+            world.freeze_server(by)
+            world.cut_from_api.add(by)
+            world.later(thaws_after_s, thaws)
+            world.later(thaws_after_s + 1.0, lambda: world.freeze_agent(by, 60.0))
+
+    world.before_asking = freezes
+    world.pods[ZERO].dead_until = world.now + 1000
+    world.kill_server(ZERO)
+    world.run(DURATION_S + 35.0)
+    assert frozen
+    assert world.primary in (ONE, TWO), world.logs()
+
+
+def test_who_is_held_up_before_a_promotion_looks_again_whether_there_is_time(world: World) -> None:
+    """One thread of the agent waits for its server; another one stands down meanwhile, and others take over."""
+    held_up: list[Member] = []
+
+    def waits(by: Member) -> None:
+        pod = world.pods[by]
+        if not held_up and by in (ONE, TWO) and pod.fence.until is not None:
+            held_up.append(by)
+            world.cuts |= {frozenset((ONE, TWO))}
+            pod.in_request = True
+            for _ in range(150):
+                world.tick()
+                pod.arbiter.keep_in_time()
+            pod.in_request = False
+
+    world.before_connecting = waits
+    world.pods[ZERO].dead_until = world.now + 1000
+    world.kill_server(ZERO)
+    world.run(DURATION_S + 35.0)
+    assert held_up
+    assert world.primary is not None, world.logs()
+
+
+def test_nobody_takes_over_within_a_promise(world: World) -> None:
+    """The API server comes back for the others alone: they see a Lease that ran out long ago, and have promised."""
+    world.cut_from_api |= {ZERO, ONE, TWO}
+    world.run(30.0)
+    world.cut_from_api -= {ONE, TWO}
+    world.cuts |= {frozenset((ZERO, ONE)), frozenset((ZERO, TWO))}
+    world.run(40.0)
+    assert world.primary in (ONE, TWO), world.logs()
+
+
+def test_a_promise_outlives_the_agent_that_gave_it(world: World) -> None:
+    world.cut_from_api |= {ZERO, ONE, TWO}
+    world.run(30.0)
+    for member in (ONE, TWO):
+        world.kill_agent(member, 0.0)
+    world.cut_from_api -= {ONE, TWO}
+    world.cuts |= {frozenset((ZERO, ONE)), frozenset((ZERO, TWO))}
+    world.run(40.0)
+    assert world.primary in (ONE, TWO), world.logs()
+
+
+def test_a_single_member_needs_nobody() -> None:
+    world = World(1)
+    try:
+        world.run(5.0)
+        assert world.primary == ZERO
+        world.freeze_agent(ZERO, 30.0)
+        world.run(30.0)
+        assert world.primary == ZERO, "nobody could take over, so nothing ends"
+        world.cut_from_api.add(ZERO)
+        world.kill_server(ZERO)
+        world.run(10.0)
+        assert world.primary == ZERO, world.logs()
+    finally:
+        world.close()
+
+
+def test_a_member_that_is_added_ends_being_alone() -> None:
+    world = World(2)
+    try:
+        world.spec = replace(world.spec, replicas=0)
+        world.run(5.0)
+        world.spec = replace(world.spec, replicas=1)
+        world.run(10.0)
+        assert world.settled(), world.logs()
+        world.freeze_agent(ZERO, 60.0)
+        world.run(DURATION_S + 4.0)
+        assert world.primary == ONE, world.logs()
+    finally:
+        world.close()
 
 
 FAULTS = (

@@ -12,7 +12,7 @@ import itertools
 import random
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,7 +35,7 @@ from valkeyctl.kube.primary_lease import Seat
 
 TICK_S = 0.2
 LOOK_S = 0.5
-WATCHDOG_S = 0.2
+WATCHDOG_S = 0.4
 """How late a watchdog may be, beside the time until it looks."""
 DURATION_S = 10
 
@@ -55,6 +55,7 @@ class Link:
     def ask(self, *commands: Command) -> list[Reply]:
         """As the real one; the agent may freeze before anything is sent, and before it has read the replies."""
         self.world.pause(self.by)
+        self.world.before_asking(self.by, commands)
         if not self.server.alive:
             raise ConnectionResetError
         if self.server.frozen:
@@ -120,6 +121,7 @@ class Api:
         if fate == "lost":
             raise ApiUnreachable("no answer")
         written = self.world.put(body)
+        self.world.after_writing(self.by)
         if fate == "slow":
             self.world.wait_in_request(1.5)
         return written
@@ -246,6 +248,7 @@ class Pod:
 
     def _connect(self, member: Member) -> Link:
         server = self.world.servers.get(member)
+        self.world.before_connecting(self.member)
         self.world.pause(self.member)
         if not self.world.reaches(self.member, member):
             self.world.pass_time(0.5, frozen=self.member)
@@ -270,6 +273,7 @@ class World:
             "spec": {"holderIdentity": "t-s0-0", "leaseDurationSeconds": DURATION_S, "leaseTransitions": 0},
         }
         self.lease["metadata"]["annotations"]["valkeyctl/primary-candidates"] = ",".join(map(str, range(members)))
+        self.due: list[tuple[float, Callable[[], None]]] = []
         self.delayed: list[tuple[float, dict[str, Any]]] = []
         self.cut_from_api: set[Member] = set()
         self.cuts: set[frozenset[Member]] = set()
@@ -281,6 +285,9 @@ class World:
         self.refused_since: float | None = None
         self.longest_gap_s = 0.0
         self.lossy = False
+        self.before_asking: Callable[[Member, Sequence[Command]], None] = lambda _by, _commands: None
+        self.before_connecting: Callable[[Member], None] = lambda _by: None
+        self.after_writing: Callable[[Member], None] = lambda _by: None
         self._writes = itertools.count(1)
         self._runs = itertools.count(1)
         self._depth = 0
@@ -366,14 +373,23 @@ class World:
         with suppress(ApiConflict):
             self.put(body)
 
+    def later(self, seconds: float, what: Callable[[], None]) -> None:
+        """Have something happen then, whatever else is under way."""
+        self.due.append((self.now + seconds, what))
+
     def tick(self) -> None:
         """A fifth of a second."""
         self.now = round(self.now + TICK_S, 3)
+        for one in [one for one in self.due if one[0] <= self.now]:
+            self.due.remove(one)
+            one[1]()
         for due in [one for one in self.delayed if one[0] <= self.now]:
             self.delayed.remove(due)
             self._try_put(due[1])
-        for pod in list(self.pods.values()):
+        for member, pod in self.pods.items():
             pod.watchdog()
+            if pod.awake and not pod.busy and member not in self.cut_from_api:
+                pod.clerk.note(self.lease)  # what its watch tells
         for server in self.servers.values():
             server.tick(self.servers, self.reaches)
         self.check()
@@ -435,10 +451,8 @@ class World:
         server = self.servers[member]
         if server.alive and server.frozen:
             server.frozen = False
-            for commands in server.inbox:
-                for command in commands:
-                    server.do(command)
-            server.inbox.clear()
+            server.late_ticks = self.random.choice((0, 1, 3, 6))
+            self.pods[member].watch.look_again(0)
             self.check()
 
     def freeze_agent(self, member: Member, seconds: float) -> None:
