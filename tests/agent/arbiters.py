@@ -284,7 +284,11 @@ class Arbiters:
         for pod in self.pods.values():
             pod.start_agent()
             pod.start_container()
-        self.eventually(self.settled)
+        try:
+            self.eventually(self.settled)
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
         return self
 
     def __exit__(
