@@ -38,7 +38,7 @@ class Promotion:
         self,
         watch: Watch,
         telling: Telling,
-        peers: Peers,
+        peers: Peers[Tale],
         log: Log,
         *,
         connect: Callable[[], Link],
