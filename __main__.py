@@ -2,7 +2,7 @@
 
 import pulumi
 
-from components import ManagedProvider, Namespace, make
+from components import ManagedProvider, Namespace, ValkeyCluster
 from settings import load
 
 settings = load()
@@ -14,4 +14,5 @@ for name, args in settings.instances.items():
     options = pulumi.ResourceOptions(
         providers=[kubernetes], depends_on=[namespace], protect=name in settings.protected or None
     )
-    pulumi.export(name, make(name, args, options).summary)
+    cluster = ValkeyCluster(name, args, options)
+    pulumi.export(name, cluster.summary)

@@ -15,22 +15,21 @@ from typing import Annotated, Any, Literal, cast
 
 import pulumi
 from pulumi.runtime.config import CONFIG, get_config_env, is_config_secret
-from pydantic import AfterValidator, Field, ValidationError
+from pydantic import AfterValidator, Field, PlainValidator, ValidationError
 
-from components.architectures import OF_ONE_INSTANCE, AnyInstance, Instance, InstanceArgs, placed, with_defaults
-from components.args import Model
+from components.args import ClusterArgs, ClusterSettings, Model
 from components.names import collisions, instance_name_problem, namespace_problem
-from components.overlay import is_default
+from components.overlay import is_default, laid_over
 from components.problems import Path as KeyPath
 from components.problems import Problem, fail, in_order, nearest, refuse, render_path, tell
 from components.rules import secret_problem
-from components.sentinel_sharing import referred, sentinel_problems
 from valkeyctl.lifecycle import Connection
 
 PROJECT = "valkey"
 #: Exit code by which a program tells Pulumi that a person has been told what is wrong. With any other, or an exception,
 #: Pulumi adds that an unhandled error occurred.
 ALREADY_TOLD = 32
+ARCHITECTURES = ("cluster", "failover", "replica")
 
 
 def _name(value: str) -> str:
@@ -47,6 +46,15 @@ def _instance_name(value: str) -> str:
     if problem := instance_name_problem(value):
         fail(problem)
     return value
+
+
+def _architecture(value: object) -> str:
+    if value == "cluster":
+        return "cluster"
+    if value in ARCHITECTURES:
+        return fail("isn't available yet; what there is now is cluster")
+    hint = nearest(value, ARCHITECTURES) if isinstance(value, str) else ""
+    return fail(f"must be {', '.join(ARCHITECTURES)}{hint}")
 
 
 class Kubernetes(Model):
@@ -74,22 +82,37 @@ class Kubernetes(Model):
     )
 
 
-def _apart(instances: dict[str, AnyInstance]) -> dict[str, AnyInstance]:
+class Instance(ClusterSettings):
+    """One instance of Valkey."""
+
+    architecture: Annotated[str, PlainValidator(_architecture)] = Field(
+        default="cluster", description="`cluster`. (`failover` and `replica` aren't available yet.) Fixed at creation."
+    )
+    protect: bool = Field(
+        default=False,
+        description="Pulumi refuses to delete or replace anything of the instance, until an `up` with `false` here.",
+    )
+
+
+def _apart(instances: dict[str, Instance]) -> dict[str, Instance]:
     alike = (
         Problem((other,), other, f"its name and that of {one} are too much alike: both have or can grow to have {name}")
-        for one, other, name in collisions({name: instance.architecture for name, instance in instances.items()})
+        for one, other, name in collisions(instances)
     )
     secrets = (
         replace(problem, path=(name, *problem.path))
         for name, instance in instances.items()
         for problem in secret_problem(name, instance)
     )
-    refuse([*alike, *secrets, *sentinel_problems(instances)])
-    return referred(instances)
+    refuse([*alike, *secrets])
+    return instances
 
 
 def _shared(defaults: dict[str, Any]) -> dict[str, Any]:
-    refuse(Problem((key,), defaults[key], why) for key, why in OF_ONE_INSTANCE.items() if key in defaults)
+    if "slots" in defaults:
+        refuse([Problem(("slots",), defaults["slots"], "a layout belongs to one instance; write it there")])
+    if "primaries" in defaults:
+        refuse([Problem(("primaries",), defaults["primaries"], "members belong to one instance; write it there")])
     return defaults
 
 
@@ -99,9 +122,9 @@ class StackConfig(Model):
     kubernetes: Kubernetes = Field(default=Kubernetes(), description="Where.")
     defaults: Annotated[dict[str, Any], AfterValidator(_shared)] = Field(
         default={},
-        description="What holds for every instance that doesn't say otherwise: any keys of an instance but `slots`, "
-        "`primaries`, `primary` and `handover`. What an architecture doesn't take is passed over for its instances, "
-        "where others take it. Mappings are merged key by key; `null` in an instance takes a default away.",
+        description="What holds for every instance that doesn't say otherwise: any keys of an instance but `slots` "
+        "and `primaries`. "
+        "Mappings are merged key by key; `null` in an instance takes a default away.",
     )
     instances: Annotated[
         dict[Annotated[str, AfterValidator(_instance_name)], Instance],
@@ -115,7 +138,7 @@ class Settings:
 
     connection: Connection
     namespace: str
-    instances: Mapping[str, InstanceArgs]
+    instances: Mapping[str, ClusterArgs]
     protected: frozenset[str] = frozenset()
 
 
@@ -161,7 +184,11 @@ def _merged(raw: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(defaults, dict) or not isinstance(instances, dict):
         return dict(raw)
     shared, named = cast("dict[str, Any]", defaults), cast("dict[str, Any]", instances)
-    return {**raw, "instances": with_defaults(shared, named)}
+    over = {
+        name: laid_over(shared, cast("dict[str, Any]", own)) if isinstance(own, dict) else own
+        for name, own in named.items()
+    }
+    return {**raw, "instances": over}
 
 
 def _settings(config: StackConfig) -> Settings:
@@ -174,7 +201,11 @@ def _settings(config: StackConfig) -> Settings:
         connection=connection,
         namespace=where.namespace,
         instances={
-            name: placed(instance, namespace=where.namespace, connection=connection)
+            name: ClusterArgs(
+                **{field: getattr(instance, field) for field in ClusterSettings.model_fields},
+                namespace=where.namespace,
+                connection=connection,
+            )
             for name, instance in config.instances.items()
         },
         protected=frozenset(name for name, instance in config.instances.items() if instance.protect),

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from valkeyctl.agent.ports import AGENT_PORT
@@ -16,12 +15,7 @@ from .container import CONFIG_DIR, DATA_VOLUME, RUN_DIR, SECRET_DIR, locked_down
 from .names import Names
 
 if TYPE_CHECKING:
-    from pulumi_kubernetes.core.v1 import (
-        ContainerArgsDict,
-        HTTPGetActionArgsDict,
-        VolumeArgsDict,
-        VolumeMountArgsDict,
-    )
+    from pulumi_kubernetes.core.v1 import ContainerArgsDict, HTTPGetActionArgsDict, VolumeArgsDict
 
 AGENT_CONTAINER = "agent"
 BUNDLE_DIR = "/opt/agent"
@@ -36,17 +30,12 @@ _CODE, _DECLARED, _TOKEN = "agent", "declared", "agent-api"
 
 @dataclass(frozen=True)
 class PodAgent:
-    """The agent of an instance's Pods. `digest` is its code's: another one makes Pods outdated.
-
-    `environment` and `mounts` are what it has beside, by what the instance is.
-    """
+    """The agent of an instance's Pods. `digest` is its code's: another one makes Pods outdated."""
 
     names: Names
     settings: Agent
     password: SecretKey
     digest: str
-    environment: Mapping[str, str] = field(default_factory=dict[str, str], hash=False)
-    mounts: Sequence[VolumeMountArgsDict] = ()
 
 
 def agent_container(agent: PodAgent) -> ContainerArgsDict:
@@ -64,7 +53,7 @@ def agent_container(agent: PodAgent) -> ContainerArgsDict:
         # Unbuffered, deaf to the environment, and without site-packages: they would only be looked for at each start.
         "command": ["python", "-u", "-I", "-S", f"{BUNDLE_DIR}/{BUNDLE_FILE}"],
         "env": [
-            *pod_environment(agent.names, agent.environment),
+            *pod_environment(agent.names),
             {"name": "INSTANCE", "value": agent.names.instance},
             {"name": "AGENT_LOG", "value": agent.settings.log},
             # Where the password is, not what it is: a changed one is read from the API server within seconds.
@@ -100,7 +89,6 @@ def agent_container(agent: PodAgent) -> ContainerArgsDict:
             {"name": _CODE, "mount_path": BUNDLE_DIR, "read_only": True},
             {"name": _DECLARED, "mount_path": DECLARED_DIR, "read_only": True},
             {"name": _TOKEN, "mount_path": TOKEN_DIR, "read_only": True},
-            *agent.mounts,
         ],
     }
 

@@ -37,8 +37,6 @@ AGENT_IMAGE = "python:3.13-slim"
 
 def yaml_key(name: str) -> str:
     """The key of a field in a stack config: `storage_class_name` is storageClassName, `timeout_s` timeoutSeconds."""
-    if name.endswith("_ms"):
-        return to_camel(f"{name.removesuffix('ms')}milliseconds")
     return to_camel(f"{name}econds" if name.endswith("_s") else name)
 
 
@@ -121,7 +119,7 @@ def _agent_image(value: str) -> str:
     return value
 
 
-def between(lowest: int, highest: int, reason: str) -> AfterValidator:
+def _between(lowest: int, highest: int, reason: str) -> AfterValidator:
     def check(value: int) -> int:
         return value if lowest <= value <= highest else fail(reason)
 
@@ -166,7 +164,7 @@ def _primaries(value: object) -> dict[int, int]:
     return ordinals
 
 
-def _any_text(value: object) -> str:
+def _restart(value: object) -> str:
     text = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
     if not isinstance(text, str) or not text.strip() or len(text) > 253:
         fail("must be a text of at most 253 characters, like a date or a ticket")
@@ -188,10 +186,6 @@ def _config(value: object) -> dict[str, str]:
 Cpu = Annotated[str, PlainValidator(_cpu)]
 Bytes = Annotated[str, PlainValidator(_bytes)]
 ObjectName = Annotated[str, AfterValidator(_object_name)]
-Image = Annotated[str, AfterValidator(_image)]
-Version = Annotated[str, PlainValidator(_version)]
-#: Whatever a person likes to write, such as the date of the day.
-Text253 = Annotated[str, PlainValidator(_any_text)]
 
 
 class Amounts(Model):
@@ -283,7 +277,7 @@ class Auth(Model):
 class Takeover(Model):
     """When the best copies take over although no majority is there to elect them."""
 
-    after_s: Annotated[int, between(10, 86400, "must be 10 to 86400 seconds")] = Field(
+    after_s: Annotated[int, _between(10, 86400, "must be 10 to 86400 seconds")] = Field(
         description="How long the others must have been silent, in seconds, 10 to 86400. Pods that came back empty are "
         "gone for good, and not waited for.",
     )
@@ -292,7 +286,7 @@ class Takeover(Model):
 class Rollout(Model):
     """How Pods are replaced whose template has changed."""
 
-    max_parallel_shards: Annotated[int, between(1, MAX_SHARDS, f"must be 1 to {MAX_SHARDS}")] = Field(
+    max_parallel_shards: Annotated[int, _between(1, MAX_SHARDS, f"must be 1 to {MAX_SHARDS}")] = Field(
         default=1,
         description="In how many shards at a time Pods are replaced. In each shard it is one after the other: "
         "replicas, each in sync before the next; then the primary, which hands its role over first.",
@@ -302,7 +296,7 @@ class Rollout(Model):
 class Migration(Model):
     """How slots are moved from shard to shard when `shards` or `slots` change."""
 
-    max_parallel: Annotated[int, between(1, MAX_SHARDS, f"must be 1 to {MAX_SHARDS}")] = Field(
+    max_parallel: Annotated[int, _between(1, MAX_SHARDS, f"must be 1 to {MAX_SHARDS}")] = Field(
         default=_MOVES.max_parallel, description="How many shards give slots away at a time."
     )
     method: Literal["auto", "atomic", "keys"] = Field(
@@ -310,25 +304,36 @@ class Migration(Model):
         description="`atomic`: the servers move slots by themselves, which takes Valkey 9.0; `keys`: keys are sent in "
         "batches, and clients follow redirections meanwhile. `auto`: atomic where the servers can.",
     )
-    pipeline: Annotated[int, between(1, 10000, "must be 1 to 10000")] = Field(
+    pipeline: Annotated[int, _between(1, 10000, "must be 1 to 10000")] = Field(
         default=_MOVES.pipeline,
         description="With `keys`: how many keys a batch has at most, 1 to 10000. It has fewer where keys are large.",
     )
 
 
-class InstanceSettings(Model):
-    """What all instances have, whatever their architecture."""
+class ClusterSettings(Model):
+    """A Valkey cluster, as a stack config declares it."""
 
-    #: Whether the servers run in cluster mode.
-    cluster_mode: ClassVar[bool] = False
-
-    image: Image | None = Field(
+    image: Annotated[str, AfterValidator(_image)] | None = Field(
         default=None, description="Image of the server, with tag or digest. Either this or `version`."
     )
-    version: Version | None = Field(
+    version: Annotated[str, PlainValidator(_version)] | None = Field(
         default=None,
         description=f'Version line (`"9.1"`) or release (`"9.1.2"`) of the server, in quotes. Without `image` and '
         f'`version`: `"{DEFAULT_LINE}"`, which is `{image_of(DEFAULT_LINE)}`.',
+    )
+    shards: Annotated[int, _between(1, MAX_SHARDS, f"a cluster has 3 to {MAX_SHARDS} shards")] = Field(
+        default=3, description=f"How many shards, 3 to {MAX_SHARDS}. A majority of the primaries decides on a failover."
+    )
+    allow_few_shards: bool = Field(
+        default=False, description="Allows 1 or 2 shards, for development: such a cluster can't fail over by itself."
+    )
+    replicas: Annotated[int, _between(0, MAX_REPLICAS, f"a shard has 0 to {MAX_REPLICAS} replicas")] = Field(
+        default=1, description=f"How many replicas beside each primary, 0 to {MAX_REPLICAS}."
+    )
+    slots: Annotated[Mapping[int, str], PlainValidator(_slots)] | None = Field(
+        default=None,
+        description='An explicit layout, shard → slots, as in `{"0": 0-5460, "1": 5461-10922, "2": 10923-16383}`. '
+        "Every slot from 0 to 16383 once. Without it, shards have equal parts and the fewest slots move.",
     )
     config: Annotated[Mapping[str, ConfigValue], PlainValidator(_config)] = Field(
         default={},
@@ -343,12 +348,16 @@ class InstanceSettings(Model):
         default=Resources(requests=Amounts(cpu="100m", memory="256Mi"), limits=Amounts(memory="256Mi")),
         description="CPU and memory of each server. As soon as it is written, only what is written holds.",
     )
+    migration: Migration = Field(
+        default=Migration(), description="How slots are moved when `shards` or `slots` change."
+    )
     auth: Auth = Field(default=Auth(), description="Authentication.")
     agent: Agent = Field(default=Agent(), description="The agent beside each server.")
-    timeout_s: Annotated[int, between(10, 86400, "must be 10 to 86400 seconds")] = Field(
+    timeout_s: Annotated[int, _between(10, 86400, "must be 10 to 86400 seconds")] = Field(
         default=600, description="How long one `pulumi up` works on the instance at most, in seconds."
     )
-    restart: Text253 | None = Field(
+    rollout: Rollout = Field(default=Rollout(), description="How Pods are replaced whose template has changed.")
+    restart: Annotated[str, PlainValidator(_restart)] | None = Field(
         default=None,
         description="Any text. Another one than before replaces all Pods, as a changed template does, without losing "
         "data: the date of the day will do.",
@@ -359,41 +368,6 @@ class InstanceSettings(Model):
         "were, with their data, when it is taken out. Needs `persistence`. Meanwhile shards, replicas, slots and the "
         "line of the version stay as they are; other changes take effect when the Pods come back.",
     )
-    allow_data_loss: bool = Field(
-        default=False,
-        description="Consents to going on with empty servers where every copy of a shard's data is gone. Set it for "
-        "the one `pulumi up` that needs it, and take it out again.",
-    )
-
-    @property
-    def server_image(self) -> str:
-        """The image that is run."""
-        return self.image or image_of(self.version or DEFAULT_LINE)
-
-
-class ClusterSettings(InstanceSettings):
-    """A Valkey cluster, as a stack config declares it."""
-
-    cluster_mode: ClassVar[bool] = True
-
-    shards: Annotated[int, between(1, MAX_SHARDS, f"a cluster has 3 to {MAX_SHARDS} shards")] = Field(
-        default=3, description=f"How many shards, 3 to {MAX_SHARDS}. A majority of the primaries decides on a failover."
-    )
-    allow_few_shards: bool = Field(
-        default=False, description="Allows 1 or 2 shards, for development: such a cluster can't fail over by itself."
-    )
-    replicas: Annotated[int, between(0, MAX_REPLICAS, f"a shard has 0 to {MAX_REPLICAS} replicas")] = Field(
-        default=1, description=f"How many replicas beside each primary, 0 to {MAX_REPLICAS}."
-    )
-    slots: Annotated[Mapping[int, str], PlainValidator(_slots)] | None = Field(
-        default=None,
-        description='An explicit layout, shard → slots, as in `{"0": 0-5460, "1": 5461-10922, "2": 10923-16383}`. '
-        "Every slot from 0 to 16383 once. Without it, shards have equal parts and the fewest slots move.",
-    )
-    migration: Migration = Field(
-        default=Migration(), description="How slots are moved when `shards` or `slots` change."
-    )
-    rollout: Rollout = Field(default=Rollout(), description="How Pods are replaced whose template has changed.")
     primaries: Annotated[Mapping[int, int], PlainValidator(_primaries)] = Field(
         default={},
         description="Which members are to have their shards' primary roles, shard → ordinal, as in "
@@ -419,11 +393,21 @@ class ClusterSettings(InstanceSettings):
         "copies take over without an election. What only the others had is lost then, and if they live on behind a "
         "cut network, so is what they take meanwhile.",
     )
+    allow_data_loss: bool = Field(
+        default=False,
+        description="Consents to going on with empty servers where every copy of a shard's data is gone. Set it for "
+        "the one `pulumi up` that needs it, and take it out again.",
+    )
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         refuse(rules.problems(self))
         return self
+
+    @property
+    def server_image(self) -> str:
+        """The image that is run."""
+        return self.image or image_of(self.version or DEFAULT_LINE)
 
     @property
     def primary_ordinals(self) -> dict[int, int]:
@@ -451,8 +435,8 @@ def _connection(value: object) -> Connection | None:
     return value if value is None or isinstance(value, Connection) else fail("must be a Connection")
 
 
-class Placed(Model):
-    """Where an instance lives: what a program says of it beside its settings."""
+class ClusterArgs(ClusterSettings):
+    """A Valkey cluster and where it lives: the arguments of `ValkeyCluster`."""
 
     namespace: Annotated[Text, PlainValidator(_namespace)] = Field(
         default="valkey", description="The namespace, which has to exist when the instance is created."
@@ -462,7 +446,3 @@ class Placed(Model):
         description="How to reach Kubernetes. Without it, as the Kubernetes provider that the component is given does, "
         "and without one, through the current context of the ambient kubeconfig.",
     )
-
-
-class ClusterArgs(ClusterSettings, Placed):
-    """A Valkey cluster and where it lives: the arguments of `ValkeyCluster`."""

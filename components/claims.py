@@ -4,37 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import pulumi_kubernetes as kubernetes
-from pulumi import ResourceOptions
-
 from .args import Persistence
-from .labels import NO_WAIT
 from .quantity import size_bytes
 
 if TYPE_CHECKING:
     from pulumi_kubernetes.core.v1 import PersistentVolumeClaimSpecArgsDict
-    from pulumi_kubernetes.meta.v1 import ObjectMetaArgsDict
 
 #: Fixed once a claim exists: Pulumi would replace the claim, and the data with it.
 IGNORED_CHANGES = ["spec.accessModes", "spec.selector", "spec.storageClassName", "spec.volumeName"]
 
 #: What becomes of a claim when its instance is destroyed. Pulumi alone knows else, and a policy pack is never told.
 RECLAIM_ANNOTATION = "valkeyctl/reclaim-policy"
-
-
-def own_annotations(persistence: Persistence) -> dict[str, str]:
-    """What a claim says beside what every object does."""
-    return {**NO_WAIT, RECLAIM_ANNOTATION: persistence.reclaim_policy}
-
-
-def claim(
-    name: str, metadata: ObjectMetaArgsDict, persistence: Persistence, opts: ResourceOptions
-) -> kubernetes.core.v1.PersistentVolumeClaim:
-    """A claim. One that is to be retained leaves Pulumi's state on destroy, and stays in Kubernetes."""
-    kept = ResourceOptions(ignore_changes=IGNORED_CHANGES, retain_on_delete=persistence.reclaim_policy == "Retain")
-    return kubernetes.core.v1.PersistentVolumeClaim(
-        name, metadata=metadata, spec=claim_spec(persistence), opts=ResourceOptions.merge(opts, kept)
-    )
 
 
 def claim_spec(persistence: Persistence) -> PersistentVolumeClaimSpecArgsDict:

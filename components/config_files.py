@@ -10,7 +10,6 @@ from pathlib import Path
 from valkeyctl.agent.kept import BASE, DEFAULTS, LIVE
 
 from .args import ClusterSettings
-from .dataset_args import Dataset, ReplicaSettings
 from .memory import default_maxmemory
 from .owned import owned_reason
 from .quantity import size_bytes
@@ -19,12 +18,8 @@ from .server_values import canonical
 from .versions import defaults_of, settings_of, start_only_of, version_is_known, version_of
 
 SCRIPTS = ("start.sh", "probe.sh", "cli.sh", "handover.sh")
-#: Starts the server where agents fail over by themselves, and ends it when it may not take writes any more.
-WATCHDOG = "watchdog.sh"
 DATA_DIR = "/data"
 CLIENT_PORT = 6379
-#: For how long replicas may be silent that have to be in touch: the server's own.
-MAX_LAG_S = 10
 #: How long a stopping primary waits for its replicas to catch up, or for the one that takes over.
 SHUTDOWN_TIMEOUT_S = 10
 #: How long a node may be silent before its peers call it failed. The server's own 15 s leave a shard without a primary
@@ -32,27 +27,15 @@ SHUTDOWN_TIMEOUT_S = 10
 NODE_TIMEOUT_MS = 5000
 
 
-Settings = ClusterSettings | Dataset
-
-
-def config_data(args: Settings) -> dict[str, str]:
+def config_data(args: ClusterSettings) -> dict[str, str]:
     """The ConfigMap's data: file name → text."""
     here = Path(__file__).parent
     return {
         BASE: base_file(args),
         LIVE: live_file(args),
         DEFAULTS: json.dumps(_server_defaults(args), sort_keys=True),
-        **{name: (here / name).read_text() for name in (*SCRIPTS, *([WATCHDOG] if _is_watched(args) else []))},
+        **{name: (here / name).read_text() for name in SCRIPTS},
     }
-
-
-def start_script(args: Settings) -> str:
-    """The script that a server's container runs."""
-    return WATCHDOG if _is_watched(args) else "start.sh"
-
-
-def _is_watched(args: Settings) -> bool:
-    return isinstance(args, ReplicaSettings)
 
 
 def start_hash(data: Mapping[str, str]) -> str:
@@ -61,21 +44,21 @@ def start_hash(data: Mapping[str, str]) -> str:
     Settings that the agents apply to running servers aren't part of it, nor is the script of the probes, which is read
     on each run.
     """
-    read_at_start = "\0".join(data[name] for name in (BASE, "start.sh", WATCHDOG) if name in data)
+    read_at_start = "\0".join(data[name] for name in (BASE, "start.sh"))
     return sha256(read_at_start.encode()).hexdigest()[:16]
 
 
-def base_file(args: Settings) -> str:
+def base_file(args: ClusterSettings) -> str:
     """What takes a start of the server. What the component owns comes last: of two lines the last one holds."""
-    return _file(_of(args, live=False), _owned_at_start(args), "Pods are replaced when this changes.")
+    return _file(_of(args, live=False), _owned_at_start(), "Pods are replaced when this changes.")
 
 
-def live_file(args: Settings) -> str:
+def live_file(args: ClusterSettings) -> str:
     """What a server takes while it runs: the agents apply it at once, and no Pod is replaced."""
     return _file(_of(args, live=True), _owned_live(args), "Running servers are told when this changes.")
 
 
-def settings_input(args: Settings) -> dict[str, dict[str, str]]:
+def settings_input(args: ClusterSettings) -> dict[str, dict[str, str]]:
     """The settings as a preview shows them: `live` are applied to running servers, `restart` replace Pods.
 
     Values are as the server tells them. None is secret: passwords are refused in the stack config.
@@ -96,7 +79,7 @@ def _file(chosen: Mapping[str, str], owned: Mapping[str, str], how: str) -> str:
     return "\n".join(lines)
 
 
-def _of(args: Settings, *, live: bool) -> dict[str, str]:
+def _of(args: ClusterSettings, *, live: bool) -> dict[str, str]:
     """Our defaults, and over them what the stack config says: those that a running server takes, or the others."""
     kinds, start_only = settings_of(args.server_image), start_only_of(args.server_image)
     defaults = defaults_of(args.server_image)
@@ -107,14 +90,14 @@ def _of(args: Settings, *, live: bool) -> dict[str, str]:
     }
 
 
-def _server_defaults(args: Settings) -> dict[str, str]:
+def _server_defaults(args: ClusterSettings) -> dict[str, str]:
     """What a setting goes back to that is taken out of the stack config; none where the image tells no version."""
     if not version_is_known(args.server_image):
         return {}
     return {
         name: value
         for name, value in defaults_of(args.server_image).items()
-        if not owned_reason(name, cluster=args.cluster_mode) and name not in WIRE_WORDS
+        if not owned_reason(name) and name not in WIRE_WORDS
     }
 
 
@@ -123,15 +106,17 @@ def node_timeout_ms(args: ClusterSettings) -> int:
     return int(_chosen(args)["cluster-node-timeout"])
 
 
-def _chosen(args: Settings) -> dict[str, str]:
+def _chosen(args: ClusterSettings) -> dict[str, str]:
     """Our defaults, and over them what the stack config says."""
     return {**_defaults(args), **{name: str(value) for name, value in args.config.items()}}
 
 
-def _defaults(args: Settings) -> dict[str, str]:
+def _defaults(args: ClusterSettings) -> dict[str, str]:
     persistent = args.persistence is not None
     defaults = {
-        **(_CLUSTER_DEFAULTS if args.cluster_mode else {}),
+        # A shard that is lost takes its own slots away from clients, not those of the others too.
+        "cluster-require-full-coverage": "no",
+        "cluster-node-timeout": str(NODE_TIMEOUT_MS),
         # With a volume, the append-only file holds all but the last second; snapshots beside it would only cost forks.
         "appendonly": "yes" if persistent else "no",
         "save": "",
@@ -142,14 +127,7 @@ def _defaults(args: Settings) -> dict[str, str]:
     return defaults
 
 
-_CLUSTER_DEFAULTS = {
-    # A shard that is lost takes its own slots away from clients, not those of the others too.
-    "cluster-require-full-coverage": "no",
-    "cluster-node-timeout": str(NODE_TIMEOUT_MS),
-}
-
-
-def _owned_at_start(args: Settings) -> dict[str, str]:
+def _owned_at_start() -> dict[str, str]:
     return {
         "port": str(CLIENT_PORT),
         "bind": "* -::*",
@@ -159,62 +137,24 @@ def _owned_at_start(args: Settings) -> dict[str, str]:
         "supervised": "no",
         "logfile": "",
         "pidfile": "",
-        **(
-            {"cluster-enabled": "yes", "cluster-config-file": "nodes.conf"}
-            if args.cluster_mode
-            else {"cluster-enabled": "no"}
-        ),
+        "cluster-enabled": "yes",
+        "cluster-config-file": "nodes.conf",
     }
 
 
-def _owned_live(args: Settings) -> dict[str, str]:
-    if isinstance(args, ClusterSettings):
-        return _owned_by_cluster(args)
-    owned = {
-        **_OWNED_BY_ALL,
-        **_enough_replicas(args),
-        # Who takes over is decided elsewhere, and has been by the time that the server is told to stop. Without a log
-        # nothing is on the disk of one that rests but what is saved at the end, whatever `save` says.
-        "shutdown-on-sigterm": "save" if args.paused and _chosen(args)["appendonly"] == "no" else "default",
-    }
-    return dict(sorted(owned.items()))
-
-
-def _enough_replicas(args: Dataset) -> dict[str, str]:
-    """How many replicas a primary needs to take writes, and how lately they have to have answered.
-
-    Where agents fail over, a primary that is cut off from all others refuses writes by itself, whatever becomes of the
-    agent beside it. Not where the loss of one replica would stop writes.
-    """
-    lease_s = args.lease_duration_s
-    fenced = lease_s is not None and args.replicas > 1
-    wanted = args.min_replicas_to_write
-    at_most = MAX_LAG_S if lease_s is None else max(1, min(MAX_LAG_S, lease_s // 2))
-    lag_s = at_most if args.min_replicas_max_lag_s is None else args.min_replicas_max_lag_s
-    return {
-        "min-replicas-to-write": str(wanted if wanted is not None else int(fenced)),
-        "min-replicas-max-lag": str(lag_s),
-    }
-
-
-_OWNED_BY_ALL = {
-    "replica-read-only": "yes",
-    # A full copy goes over the wire, and at once: with the server's delay of 5 s each takes that much longer.
-    "repl-diskless-sync": "yes",
-    "repl-diskless-sync-delay": "0",
-    # Nor does the copy make a detour over the replica's disk where there is nothing to lose by it.
-    "repl-diskless-load": "on-empty-db",
-    "shutdown-timeout": str(SHUTDOWN_TIMEOUT_S),
-}
-
-
-def _owned_by_cluster(args: ClusterSettings) -> dict[str, str]:
+def _owned_live(args: ClusterSettings) -> dict[str, str]:
     owned = {
         # Else a drained primary turns into a replica of the node that took its last slot.
         "cluster-allow-replica-migration": "no",
         "cluster-replica-no-failover": "no",
         "cluster-preferred-endpoint-type": "ip",
-        **_OWNED_BY_ALL,
+        "replica-read-only": "yes",
+        # A full copy goes over the wire, and at once: with the server's delay of 5 s each takes that much longer.
+        "repl-diskless-sync": "yes",
+        "repl-diskless-sync-delay": "0",
+        # Nor does the copy make a detour over the replica's disk where there is nothing to lose by it.
+        "repl-diskless-load": "on-empty-db",
+        "shutdown-timeout": str(SHUTDOWN_TIMEOUT_S),
     }
     version = version_of(args.server_image)
     if version and version >= (9, 0):

@@ -2,49 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from .args import Amounts, Resources
 from .names import Names
 
 if TYPE_CHECKING:
-    from pulumi_kubernetes.core.v1 import (
-        ContainerArgsDict,
-        EnvVarArgsDict,
-        PodSpecArgsDict,
-        ResourceRequirementsArgsDict,
-        SecurityContextArgsDict,
-    )
+    from pulumi_kubernetes.core.v1 import EnvVarArgsDict, ResourceRequirementsArgsDict, SecurityContextArgsDict
 
 #: Where the volumes are mounted, in every container that has them.
 CONFIG_DIR = "/etc/valkey"
 SECRET_DIR = "/etc/valkey-secret"  # noqa: S105 - a folder, no secret
 RUN_DIR = "/run/valkey"
 DATA_VOLUME = "data"
-
-
-#: User and group of the server in its own images.
-USER = 999
-
-
-def whole_pod(containers: Sequence[ContainerArgsDict], *, grace_s: int) -> PodSpecArgsDict:
-    """What every Pod says of itself as a whole; `grace_s`: seconds from the request to stop until the kill."""
-    return {
-        "containers": list(containers),
-        # A container that asks the API server mounts credentials for itself alone.
-        "automount_service_account_token": False,
-        "enable_service_links": False,
-        "termination_grace_period_seconds": grace_s,
-        "security_context": {
-            "run_as_non_root": True,
-            "run_as_user": USER,
-            "run_as_group": USER,
-            "fs_group": USER,
-            "fs_group_change_policy": "OnRootMismatch",
-            "seccomp_profile": {"type": "RuntimeDefault"},
-        },
-    }
 
 
 def locked_down() -> SecurityContextArgsDict:
@@ -61,8 +31,11 @@ def required(resources: Resources) -> ResourceRequirementsArgsDict:
     return {"requests": _amounts(resources.requests), "limits": _amounts(resources.limits)}
 
 
-def pod_environment(names: Names, more: Mapping[str, str] | None = None) -> list[EnvVarArgsDict]:
-    """Which Pod this is, for the scripts and for the agent; `more` may name what stands before it as `$(POD_NAME)`."""
+def pod_environment(names: Names) -> list[EnvVarArgsDict]:
+    """Which Pod this is, for the scripts and for the agent."""
+
+    def from_field(name: str, path: str) -> EnvVarArgsDict:
+        return {"name": name, "value_from": {"field_ref": {"api_version": "v1", "field_path": path}}}
 
     return [
         from_field("POD_NAME", "metadata.name"),
@@ -70,13 +43,7 @@ def pod_environment(names: Names, more: Mapping[str, str] | None = None) -> list
         from_field("POD_IP", "status.podIP"),
         # What peers and clients call the server, and later its certificate is checked against.
         {"name": "POD_HOST", "value": f"$(POD_NAME).{names.headless}.$(POD_NAMESPACE).svc"},
-        *({"name": name, "value": value} for name, value in (more or {}).items()),
     ]
-
-
-def from_field(name: str, path: str) -> EnvVarArgsDict:
-    """A variable that says something of the Pod."""
-    return {"name": name, "value_from": {"field_ref": {"api_version": "v1", "field_path": path}}}
 
 
 def _amounts(amounts: Amounts) -> dict[str, str]:

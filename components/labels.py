@@ -8,14 +8,7 @@ from typing import TYPE_CHECKING
 
 import pulumi
 
-from valkeyctl.kube.labels import (
-    CLUSTER,
-    INSTANCE_LABEL,
-    NAME_LABEL,
-    OWNER_ANNOTATION,
-    SHARD_LABEL,
-    instance_labels,
-)
+from valkeyctl.kube.labels import INSTANCE_LABEL, NAME_LABEL, OWNER_ANNOTATION, SHARD_LABEL, instance_labels
 
 if TYPE_CHECKING:
     from pulumi_kubernetes.meta.v1 import ObjectMetaArgsDict
@@ -54,11 +47,10 @@ class Identity:
     namespace: pulumi.Input[str]
     owner: str
     version: str | None
-    architecture: str = CLUSTER
 
     def labels(self, shard: int | None = None) -> dict[str, str]:
         """The standard labels, with the shard where the object is one's."""
-        return instance_labels(self.instance, self.architecture) | selector(self.instance, shard)
+        return instance_labels(self.instance) | selector(self.instance, shard)
 
     def pod_labels(self, shard: int) -> dict[str, str]:
         """Those of a Pod. Only Pods carry the version: else a new one would be a change of every object there is."""

@@ -3,31 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import combinations
 
 from valkeyctl.dataplane.model import MAX_SHARDS
-from valkeyctl.kube.labels import (
-    CLUSTER,
-    config_name,
-    declared_name,
-    primary_lease_name,
-    primary_service_name,
-    replicas_service_name,
-    secret_name,
-    sentinel_set_name,
-    status_name,
-    workload_name,
-)
+from valkeyctl.kube.labels import config_name, declared_name, secret_name, status_name, workload_name
 
 #: The controller labels Pods with `<statefulset>-<10 characters of a hash>`, and a label has at most 63 characters.
 MAX_WORKLOAD_NAME = 52
 #: Room for the largest shard number, so that an instance can grow to the most shards that a cluster may have.
 MAX_INSTANCE_NAME = MAX_WORKLOAD_NAME - len(f"-s{MAX_SHARDS - 1}")
-
-#: The same for `<name>-sentinel`.
-MAX_SENTINEL_OWNER = MAX_WORKLOAD_NAME - len(sentinel_set_name(""))
 
 # RFC 1035, which is stricter than RFC 1123: a Service's name starts with a letter.
 _LABEL = re.compile(r"[a-z]([a-z0-9-]*[a-z0-9])?")
@@ -82,47 +68,14 @@ class Names:
         """The StatefulSet of a shard."""
         return workload_name(self.instance, shard)
 
-    @property
-    def primary(self) -> str:
-        """The Service of a dataset's primary, and its EndpointSlice; the lifecycle and the agents write that."""
-        return primary_service_name(self.instance)
-
-    @property
-    def replicas(self) -> str:
-        """The same of its replicas."""
-        return replicas_service_name(self.instance)
-
     def claim(self, shard: int, ordinal: int) -> str:
         """The volume claim of a Pod: `<claim template>-<Pod>`, which is where its StatefulSet looks for it."""
         return f"data-{self.workload(shard)}-{ordinal}"
 
-    def fixed(self, architecture: str = CLUSTER) -> Iterator[str]:
-        """Every name that the instance has or may grow to have, Pods and claims left out (they follow).
-
-        A dataset may come to have Sentinels, since it can be moved to that in place.
-        """
+    def fixed(self) -> Iterator[str]:
+        """Every name that the instance has or may grow to have, Pods and claims left out (they follow)."""
         yield from (self.service, self.headless, self.config_map, self.secret, self.agent, self.status, self.declared)
-        if architecture == CLUSTER:
-            yield from (self.workload(shard) for shard in range(MAX_SHARDS))
-        else:
-            yield from (self.workload(0), self.primary, self.replicas)
-            yield from (primary_lease_name(self.instance), sentinel_set_name(self.instance))
-
-
-@dataclass(frozen=True)
-class SentinelNames:
-    """Names of the objects of a set of Sentinels; `name` is whom it belongs to."""
-
-    name: str
-
-    @property
-    def everything(self) -> str:
-        """The StatefulSet, Service, disruption budget, network policy, ConfigMap and Secret."""
-        return sentinel_set_name(self.name)
-
-    def claim(self, ordinal: int) -> str:
-        """The volume claim of a Sentinel: `<claim template>-<Pod>`."""
-        return f"data-{self.everything}-{ordinal}"
+        yield from (self.workload(shard) for shard in range(MAX_SHARDS))
 
 
 def instance_name_problem(name: str) -> str:
@@ -135,16 +88,6 @@ def instance_name_problem(name: str) -> str:
     if not _LABEL.fullmatch(name):
         return "an instance's name is a DNS label: small letters, digits and hyphens, a letter first, no hyphen last"
     return ""
-
-
-def sentinel_name_problem(name: str) -> str:
-    """Why a set of Sentinels can't belong to `name`; "" when it can."""
-    if len(name) > MAX_SENTINEL_OWNER:
-        return (
-            f"who has Sentinels has a name of at most {MAX_SENTINEL_OWNER} characters, this one has {len(name)} "
-            f"(their StatefulSet is called <name>-sentinel, with at most {MAX_WORKLOAD_NAME})"
-        )
-    return instance_name_problem(name)
 
 
 def namespace_problem(name: str) -> str:
@@ -161,13 +104,13 @@ def object_name_problem(name: str) -> str:
     return ""
 
 
-def collisions(instances: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+def collisions(instances: Iterable[str]) -> Iterator[tuple[str, str, str]]:
     """Pairs of instances of one namespace of which both have, or can grow to have, the same name: (one, other, name).
 
-    `instances`: name → architecture. Compared whatever kind the object is: two things of one name that belong to two
-    instances would mislead people even where Kubernetes allows them.
+    Compared whatever kind the object is: two things of one name that belong to two instances would mislead people even
+    where Kubernetes allows them.
     """
-    owned = {name: frozenset(Names(name).fixed(architecture)) for name, architecture in sorted(instances.items())}
+    owned = {instance: frozenset(Names(instance).fixed()) for instance in sorted(set(instances))}
     for one, other in combinations(owned, 2):
         if shared := owned[one] & owned[other]:
             yield one, other, min(shared)

@@ -14,14 +14,13 @@ if TYPE_CHECKING:
     from pulumi_kubernetes.networking.v1 import NetworkPolicySpecArgsDict
 
 
-def policy_spec(instance: str, *, cluster: bool = True) -> NetworkPolicySpecArgsDict:
+def policy_spec(instance: str) -> NetworkPolicySpecArgsDict:
     """Clients from anywhere, the cluster bus and the agents from the instance alone.
 
     The bus has no password: a node of another instance that is given an address which was ours would merge the
     two clusters. Agents prove to one another that they know the password; nobody else has anything to ask them. But for
     the kubelet: its probes come from the Pod's own node, from where Kubernetes has every policy let traffic pass.
     """
-    own_ports = (BUS_PORT, AGENT_PORT) if cluster else (AGENT_PORT,)
     own: LabelSelectorArgsDict = {"match_labels": selector(instance)}
     return {
         "pod_selector": own,
@@ -29,7 +28,7 @@ def policy_spec(instance: str, *, cluster: bool = True) -> NetworkPolicySpecArgs
         "ingress": [
             {"ports": [{"port": CLIENT_PORT, "protocol": "TCP"}]},
             {
-                "ports": [{"port": port, "protocol": "TCP"} for port in own_ports],
+                "ports": [{"port": port, "protocol": "TCP"} for port in (BUS_PORT, AGENT_PORT)],
                 "from_": [{"pod_selector": own}],
             },
         ],

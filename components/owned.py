@@ -45,30 +45,11 @@ _OWNED: tuple[tuple[str, str], ...] = (
 DIRECTIVES = ("include", "loadmodule", "rename-command", "user")
 
 
-#: The same where the servers don't run in cluster mode: looked at first, since it knows better what to do instead.
-_OWNED_BY_DATASETS: tuple[tuple[str, str], ...] = (
-    ("cluster-*", "it is a cluster's; only `architecture: cluster` has it"),
-    ("min-replicas-to-write", "write minReplicasToWrite beside config"),
-    ("min-replicas-max-lag", "write minReplicasMaxLagSeconds beside config"),
-    ("replica-priority", "who is promoted is chosen by who has most of the data"),
-)
-
-
-def owned_reason(name: str, *, cluster: bool = True) -> str:
-    """Why a stack config may not set `name`; "" when it may. `cluster`: whether the servers run in cluster mode."""
-    table = _OWNED if cluster else (*_OWNED_BY_DATASETS, *_OWNED)
-    return next((why for patterns, why in table if any(fnmatchcase(name, p) for p in patterns.split())), "")
+def owned_reason(name: str) -> str:
+    """Why a stack config may not set `name`; "" when it may."""
+    return next((why for patterns, why in _OWNED if any(fnmatchcase(name, p) for p in patterns.split())), "")
 
 
 def owned_table() -> tuple[tuple[str, str], ...]:
     """(setting or pattern, reason) of all that is owned, in the order of the table; for the reference."""
-    return _patterns(_OWNED)
-
-
-def owned_by_datasets() -> tuple[tuple[str, str], ...]:
-    """The same of what is owned beside that where the servers don't run in cluster mode."""
-    return _patterns(_OWNED_BY_DATASETS)
-
-
-def _patterns(table: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
-    return tuple((pattern, why) for patterns, why in table for pattern in patterns.split())
+    return tuple((pattern, why) for patterns, why in _OWNED for pattern in patterns.split())

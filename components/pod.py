@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from valkeyctl.dataplane.model import BUS_PORT, CLIENT_PORT
@@ -12,27 +12,32 @@ from valkeyctl.kube.labels import SERVER_CONTAINER
 from .agent import PodAgent, agent_container, agent_volumes, ask
 from .args import Resources, SecretKey
 from .config_files import DATA_DIR
-from .container import CONFIG_DIR, DATA_VOLUME, RUN_DIR, SECRET_DIR, locked_down, pod_environment, required, whole_pod
+from .container import CONFIG_DIR, DATA_VOLUME, RUN_DIR, SECRET_DIR, locked_down, pod_environment, required
 from .labels import AGENT_ANNOTATION, CONFIG_ANNOTATION, RESTART_ANNOTATION, Identity, selector
 from .names import Names
-from .scheduling import kept_apart, spread
 from .versions import version_of
 
 if TYPE_CHECKING:
     from pulumi_kubernetes.core.v1 import (
+        AffinityArgsDict,
         ContainerArgsDict,
-        ContainerPortArgsDict,
         LifecycleArgsDict,
         PodSpecArgsDict,
         PodTemplateSpecArgsDict,
         ProbeArgsDict,
+        TopologySpreadConstraintArgsDict,
         VolumeArgsDict,
         VolumeMountArgsDict,
     )
+    from pulumi_kubernetes.meta.v1 import LabelSelectorArgsDict
+
+#: User and group of the server in its own images.
+USER = 999
 
 #: The first version of the server that hands over on SIGTERM (`shutdown-on-sigterm failover`).
 HANDS_OVER_SINCE = (9, 0)
 
+HOST_KEY, ZONE_KEY = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 #: Seconds from the request to stop until the kill: to hand over, and to let the replicas catch up.
 GRACE_S = 30
 #: The same where the append-only file has to reach its disk too.
@@ -44,10 +49,8 @@ class ServerPod:
     """What the Pods of one shard are made of.
 
     `config_hash` changes when the servers have to be started anew. `persistent`: the volume `data` comes from a claim,
-    else it lives and dies with the Pod. `restart`: any text, to have the Pods replaced on demand. `sidecars`, `volumes`
-    and `mounts` are the room for what comes beside server and agent. `cluster`: whether the server runs in cluster
-    mode, and so may hand over by itself. `environment` is what the scripts are told beside,
-    and `script` the one that the server's container runs.
+    else it lives and dies with the Pod. `restart`: any text, to have the Pods replaced on demand. The last three are
+    the room for what comes beside server and agent: exporter, certificates.
     """
 
     names: Names
@@ -63,20 +66,28 @@ class ServerPod:
     sidecars: Sequence[ContainerArgsDict] = ()
     volumes: Sequence[VolumeArgsDict] = ()
     mounts: Sequence[VolumeMountArgsDict] = ()
-    cluster: bool = True
-    script: str = "start.sh"
-    environment: Mapping[str, str] = field(default_factory=dict[str, str], hash=False)
 
 
 def pod_template(pod: ServerPod) -> PodTemplateSpecArgsDict:
     """The template of a shard's StatefulSet. Equal arguments give equal templates: a difference marks Pods outdated."""
     spec: PodSpecArgsDict = {
         "service_account_name": pod.names.agent,
-        **whole_pod([_server(pod), *pod.sidecars], grace_s=GRACE_PERSISTENT_S if pod.persistent else GRACE_S),
-        # The copies of a shard keep apart, and the whole instance spreads.
-        "affinity": kept_apart(selector(pod.names.instance, pod.shard)),
-        "topology_spread_constraints": spread(selector(pod.names.instance)),
+        # Into the agent's container alone, see there.
+        "automount_service_account_token": False,
+        "enable_service_links": False,
+        "termination_grace_period_seconds": GRACE_PERSISTENT_S if pod.persistent else GRACE_S,
+        "security_context": {
+            "run_as_non_root": True,
+            "run_as_user": USER,
+            "run_as_group": USER,
+            "fs_group": USER,
+            "fs_group_change_policy": "OnRootMismatch",
+            "seccomp_profile": {"type": "RuntimeDefault"},
+        },
+        "affinity": _affinity(pod),
+        "topology_spread_constraints": [_spread(pod, HOST_KEY), _spread(pod, ZONE_KEY)],
         "init_containers": [agent_container(pod.agent)],
+        "containers": [_server(pod), *pod.sidecars],
         "volumes": _volumes(pod),
     }
     return {
@@ -92,19 +103,16 @@ def pod_template(pod: ServerPod) -> PodTemplateSpecArgsDict:
     }
 
 
-_BUS: list[ContainerPortArgsDict] = [{"name": "bus", "container_port": BUS_PORT, "protocol": "TCP"}]
-
-
 def _server(pod: ServerPod) -> ContainerArgsDict:
     server: ContainerArgsDict = {
         "name": SERVER_CONTAINER,
         "image": pod.image,
         "image_pull_policy": "IfNotPresent",
-        "command": ["sh", f"{CONFIG_DIR}/{pod.script}"],
-        "env": pod_environment(pod.names, pod.environment),
+        "command": ["sh", f"{CONFIG_DIR}/start.sh"],
+        "env": pod_environment(pod.names),
         "ports": [
             {"name": "valkey", "container_port": CLIENT_PORT, "protocol": "TCP"},
-            *(_BUS if pod.cluster else []),
+            {"name": "bus", "container_port": BUS_PORT, "protocol": "TCP"},
         ],
         "resources": required(pod.resources),
         "security_context": locked_down(),
@@ -124,7 +132,7 @@ def _server(pod: ServerPod) -> ContainerArgsDict:
             *pod.mounts,
         ],
     }
-    if not (pod.cluster and _hands_over(pod.image)):
+    if not _hands_over(pod.image):
         handover: LifecycleArgsDict = {"pre_stop": {"exec_": {"command": ["sh", f"{CONFIG_DIR}/handover.sh"]}}}
         server["lifecycle"] = handover
     return server
@@ -175,3 +183,26 @@ def _volumes(pod: ServerPod) -> list[VolumeArgsDict]:
     if not pod.persistent:
         volumes.append({"name": DATA_VOLUME, "empty_dir": {}})
     return [*volumes, *agent_volumes(pod.names), *pod.volumes]
+
+
+def _affinity(pod: ServerPod) -> AffinityArgsDict:
+    """The copies of a shard keep apart: on nodes of their own first, in zones of their own next."""
+    own: LabelSelectorArgsDict = {"match_labels": selector(pod.names.instance, pod.shard)}
+    return {
+        "pod_anti_affinity": {
+            "preferred_during_scheduling_ignored_during_execution": [
+                {"weight": weight, "pod_affinity_term": {"topology_key": key, "label_selector": own}}
+                for weight, key in ((100, HOST_KEY), (50, ZONE_KEY))
+            ]
+        }
+    }
+
+
+def _spread(pod: ServerPod, key: str) -> TopologySpreadConstraintArgsDict:
+    """The whole instance spreads, so that no node and no zone holds more votes than it must."""
+    return {
+        "max_skew": 1,
+        "topology_key": key,
+        "when_unsatisfiable": "ScheduleAnyway",
+        "label_selector": {"match_labels": selector(pod.names.instance)},
+    }

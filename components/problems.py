@@ -52,18 +52,6 @@ def refuse(problems: Iterable[Problem]) -> None:
         )
 
 
-def gathered(error: ValidationError, problems: Iterable[Problem]) -> NoReturn:
-    """Raise what a model refused together with further problems, all at once."""
-    known = [_again(detail) for detail in error.errors(include_url=False)]
-    found = [InitErrorDetails(type=_rule(p.reason), loc=p.path, input=p.value) for p in problems]
-    raise ValidationError.from_exception_data("problems", [*known, *found])
-
-
-def _again(detail: ErrorDetails) -> InitErrorDetails:
-    kind: str | PydanticCustomError = _rule(detail["msg"]) if detail["type"] == "rule" else detail["type"]
-    return InitErrorDetails(type=kind, loc=detail["loc"], input=detail["input"], ctx=detail.get("ctx") or {})
-
-
 def fail(reason: str) -> NoReturn:
     """Refuse the value that a validator is looking at."""
     raise _rule(reason)
@@ -140,40 +128,34 @@ def _reason(detail: ErrorDetails, model: type[BaseModel]) -> str:
 
 
 def _keys(model: type[BaseModel], path: Path) -> list[str]:
-    """The keys that the model takes at `path`; where it may be one of several, those of all of them."""
-    current: list[Any] = [model]
+    """The keys that the model takes at `path`."""
+    current: Any = model
     for part in path:
         current = _below(current, part)
-    fields = [item for one in current for item in getattr(one, "model_fields", {}).items()]
-    return list(dict.fromkeys(field.alias or name for name, field in fields))
+    fields = getattr(current, "model_fields", {})
+    return [field.alias or name for name, field in fields.items()]
 
 
-def _below(annotations: Iterable[Any], part: str | int) -> list[Any]:
-    """What may stand under a key of what any of the annotations describe."""
-    found: list[Any] = []
-    for annotation in annotations:
-        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-            fields = annotation.model_fields.items()
-            found += [one for name, f in fields if part in (f.alias, name) for one in _choices(f.annotation)]
-        elif arguments := typing.get_args(annotation):
-            found += _choices(arguments[-1])
-    return found
+def _below(annotation: Any, part: str | int) -> Any:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        fields = annotation.model_fields.items()
+        return next((_model_in(f.annotation) for name, f in fields if part in (f.alias, name)), None)
+    arguments = typing.get_args(annotation)
+    return _model_in(arguments[-1]) if arguments else None
 
 
-def _choices(annotation: Any) -> list[Any]:
-    """The members of a union, but for None; anything else as it is."""
-    if typing.get_origin(annotation) is typing.Annotated:
-        return _choices(typing.get_args(annotation)[0])
+def _model_in(annotation: Any) -> Any:
+    """The model of `Model | None`; anything else as it is."""
     if typing.get_origin(annotation) in (UnionType, typing.Union):
-        return [one for a in typing.get_args(annotation) if a is not type(None) for one in _choices(a)]
-    return [annotation]
+        return next((a for a in typing.get_args(annotation) if a is not type(None)), None)
+    return annotation
 
 
 def _may_be_secret(model: type[BaseModel], path: Path, value: object) -> bool:
     """Whether a key of the path sounds like a password. The name of an instance, which is anybody's choice, may."""
-    current: list[Any] = [model]
+    current: Any = model
     for at, part in enumerate(path):
-        named = any(typing.get_origin(one) is dict for one in current)
+        named = typing.get_origin(current) is dict
         harmless = named and (at + 1 < len(path) or value == part)
         if not harmless and isinstance(part, str) and _HIDDEN.search(part):
             return True
@@ -184,8 +166,6 @@ def _may_be_secret(model: type[BaseModel], path: Path, value: object) -> bool:
 def _value(value: object, *, hide: bool) -> str:
     if hide:
         return " = (hidden)"
-    if isinstance(value, BaseModel):
-        return " = {…}"
     if isinstance(value, Mapping):
         return " = {…}" if value else " = {}"
     if isinstance(value, list | tuple):

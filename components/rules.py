@@ -10,44 +10,37 @@ from valkeyctl.dataplane.slots import uncovered
 
 from . import server_config
 from .memory import SHARE_IN_MEMORY, SHARE_PERSISTENT
-from .names import Names, SentinelNames
+from .names import Names
 from .problems import Problem
 from .quantity import memory_bytes, quantity, size_bytes
 from .versions import settings_of, version_of
 
 if TYPE_CHECKING:
-    from .args import ClusterSettings, InstanceSettings, Resources
-    from .dataset_args import Dataset
+    from .args import ClusterSettings, Resources
 
 #: Below this, nodes that are merely busy are taken for dead; above the other, a dead one goes unnoticed for minutes.
 NODE_TIMEOUT_MS = (1000, 120_000)
 
 
 def problems(args: ClusterSettings) -> Iterator[Problem]:
-    """Everything that is wrong with a cluster's arguments together, each with the path of the one to change."""
-    yield from common(args)
+    """Everything that is wrong with the arguments together, each with the path of the one to change."""
+    if args.image is not None and args.version is not None:
+        yield Problem(("version",), args.version, "image says which version is run; remove one of the two")
     if args.shards < 3 and not args.allow_few_shards:
         reason = "a cluster of fewer than 3 shards can't fail over; set allowFewShards: true to have it for development"
         yield Problem(("shards",), args.shards, reason)
-    yield from _slots(args)
-    yield from _primaries(args)
-
-
-def common(args: ClusterSettings | Dataset) -> Iterator[Problem]:
-    """The same, of what an instance of any architecture has."""
-    if args.image is not None and args.version is not None:
-        yield Problem(("version",), args.version, "image says which version is run; remove one of the two")
     if args.paused and args.persistence is None:
         reason = "its data is in the memory of its Pods and would go with them; only an instance with persistence rests"
         yield Problem(("paused",), args.paused, f"{reason}. Remove paused, or make a new instance with persistence")
+    yield from _slots(args)
+    yield from _primaries(args)
     yield from _config(args)
 
 
-def secret_problem(instance: str, args: InstanceSettings) -> Iterator[Problem]:
+def secret_problem(instance: str, args: ClusterSettings) -> Iterator[Problem]:
     """A Secret of the user's that is called as the generated one would be removed with that."""
     own = args.auth.password_secret
-    generated = (Names(instance).secret, *(() if args.cluster_mode else (SentinelNames(instance).everything,)))
-    if own is not None and own.name in generated:
+    if own is not None and own.name == Names(instance).secret:
         reason = f"{own.name} is the name of the Secret that would be generated; call yours otherwise"
         yield Problem(("auth", "passwordSecret", "name"), own.name, reason)
 
@@ -89,27 +82,27 @@ def _primaries(args: ClusterSettings) -> Iterator[Problem]:
             yield Problem(("primaries", str(shard)), ordinal, f"there is no such member: the ordinals are {last}")
 
 
-def _config(args: ClusterSettings | Dataset) -> Iterator[Problem]:
+def _config(args: ClusterSettings) -> Iterator[Problem]:
     version = version_of(args.server_image)
     server = f"Valkey {version[0]}.{version[1]}" if version else "Valkey"
     config = {name: str(value) for name, value in args.config.items()}
     wrong: set[str | int] = set()
-    known = settings_of(args.server_image)
-    for problem in server_config.check(config, known, server, cluster=args.cluster_mode):
+    for problem in server_config.check(config, settings_of(args.server_image), server):
         wrong |= set(problem.path)
         yield Problem(("config", *problem.path), problem.value, problem.reason)
     for name, reason in _config_rules(args, {k: v for k, v in config.items() if k not in wrong}):
         yield Problem(("config", name), config[name], reason)
 
 
-def _config_rules(args: ClusterSettings | Dataset, config: dict[str, str]) -> Iterator[tuple[str, str]]:
+def _config_rules(args: ClusterSettings, config: dict[str, str]) -> Iterator[tuple[str, str]]:
     if args.persistence is None:
         if config.get("appendonly", "no").lower() == "yes":
             yield "appendonly", "there is no volume to keep the file on; declare persistence"
         if config.get("save", ""):
             yield "save", "there is no volume to keep snapshots on; declare persistence"
     if int(config.get("min-replicas-to-write", 0)) > args.replicas:
-        yield "min-replicas-to-write", too_few_to_write(args.replicas)
+        copies = "1 replica" if args.replicas == 1 else f"{args.replicas} replicas"
+        yield "min-replicas-to-write", f"no write would ever be accepted: each primary has {copies}"
     if "cluster-node-timeout" in config:
         lowest, highest = NODE_TIMEOUT_MS
         if not lowest <= int(config["cluster-node-timeout"]) <= highest:
@@ -120,13 +113,7 @@ def _config_rules(args: ClusterSettings | Dataset, config: dict[str, str]) -> It
             yield "maxmemory", reason
 
 
-def too_few_to_write(replicas: int) -> str:
-    """Why more replicas than there are can't be asked for."""
-    copies = "1 replica" if replicas == 1 else f"{replicas} replicas"
-    return f"no write would ever be accepted: each primary has {copies}"
-
-
-def _maxmemory(args: InstanceSettings, value: int) -> str:
+def _maxmemory(args: ClusterSettings, value: int) -> str:
     limit = args.resources.limits.memory
     if limit is None or 0 < value < size_bytes(limit):
         return ""

@@ -55,16 +55,13 @@ def plain(config: object) -> tuple[dict[str, str], list[Problem]]:
     return texts, problems
 
 
-def check(
-    config: Mapping[str, str], settings: Mapping[str, str], server: str, *, cluster: bool = True
-) -> Iterator[Problem]:
+def check(config: Mapping[str, str], settings: Mapping[str, str], server: str) -> Iterator[Problem]:
     """What is wrong with the settings, one problem for each.
 
-    `settings` is what the server has (name → kind), `server` how to call it ("Valkey 9.1"), `cluster` whether it runs
-    in cluster mode.
+    `settings` is what the server has (name → kind), `server` how to call it ("Valkey 9.1").
     """
     for name, value in config.items():
-        reason = owned_reason(WIRE_WORDS.get(name, name), cluster=cluster)
+        reason = owned_reason(WIRE_WORDS.get(name, name))
         if reason:
             yield Problem((name,), value, f"is set by the component: {reason}")
         elif name not in settings:

@@ -20,22 +20,12 @@ def service_spec(instance: str) -> ServiceSpecArgsDict:
     return {"type": "ClusterIP", "selector": selector(instance), "ports": [_CLIENTS]}
 
 
-def role_spec() -> ServiceSpecArgsDict:
-    """Those members that have a role. Without a selector: whoever knows the roles writes the EndpointSlice, so that a
-    switch is one write and no isolated Pod stays in it.
-    """
-    return {"type": "ClusterIP", "ports": [{**_CLIENTS, "target_port": CLIENT_PORT}]}
-
-
-def headless_spec(instance: str, *, cluster: bool = True) -> ServiceSpecArgsDict:
-    """A DNS name for each Pod, ready or not: members must find each other before any of them can serve.
-
-    `cluster`: whether there is a cluster bus.
-    """
+def headless_spec(instance: str) -> ServiceSpecArgsDict:
+    """A DNS name for each Pod, ready or not: members must find each other before any of them can serve."""
     return {
         "type": "ClusterIP",
         "cluster_ip": "None",
         "publish_not_ready_addresses": True,
         "selector": selector(instance),
-        "ports": [_CLIENTS, _BUS] if cluster else [_CLIENTS],
+        "ports": [_CLIENTS, _BUS],
     }

@@ -19,8 +19,7 @@ from valkeyctl.dataplane import Phase, Status
 from valkeyctl.dataplane.errors import ValkeyctlError
 from valkeyctl.kube.access import Api, connect, path_of
 from valkeyctl.kube.forward import PORT_FORWARD
-from valkeyctl.kube.member_overview import MemberOverview, SentinelOverview
-from valkeyctl.kube.overview import Found, Overview, find_instances, overviews, wrong
+from valkeyctl.kube.overview import Found, MemberOverview, Overview, find_instances, overviews, wrong
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
@@ -134,8 +133,6 @@ def _show(console: Console, one: Overview) -> None:
         console.print(Text(f"  in order: {holds}", style="dim"))
     if one.members:
         console.print(_table(one.members))
-    if one.sentinels:
-        console.print(_sentinels(one.sentinels))
     for text, style in _remarks(one):
         console.print(Text(f"  {text}", style=style))
     console.print()
@@ -167,19 +164,6 @@ def _table(members: Sequence[MemberOverview]) -> Table:
             member.version,
             *remark,
         )
-    return table
-
-
-def _sentinels(sentinels: Sequence[SentinelOverview]) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 1))
-    for column in ("sentinel", "watches", "knows", "version"):
-        table.add_column(column, no_wrap=True)
-    if remarkable := any(one.problem for one in sentinels):
-        table.add_column("remark", overflow="fold")
-    for one in sentinels:
-        knows = "" if one.others is None else f"{one.others} other{'' if one.others == 1 else 's'}"
-        remark = [Text(one.problem, style="yellow")] if remarkable else []
-        table.add_row(one.pod, one.watches, knows, one.version, *remark)
     return table
 
 

@@ -22,30 +22,26 @@ from pydantic import BaseModel  # noqa: E402
 from pydantic.fields import FieldInfo  # noqa: E402
 from pydantic_core import PydanticUndefined  # noqa: E402
 
-from components.architectures import INSTANCES  # noqa: E402
 from components.args import (  # noqa: E402
     Agent,
     Amounts,
     Auth,
     ClusterArgs,
-    InstanceSettings,
+    ClusterSettings,
     Persistence,
-    Placed,
     Resources,
     Rollout,
     SecretKey,
     Takeover,
 )
 from components.config_files import NODE_TIMEOUT_MS, base_file, live_file  # noqa: E402
-from components.dataset_args import AutomaticFailover, Handover, ReplicaArgs  # noqa: E402
 from components.memory import SHARE_IN_MEMORY, SHARE_PERSISTENT  # noqa: E402
-from components.owned import owned_by_datasets, owned_reason, owned_table  # noqa: E402
+from components.owned import owned_reason, owned_table  # noqa: E402
 from components.rules import NODE_TIMEOUT_MS as NODE_TIMEOUT_RANGE  # noqa: E402
-from components.sentinel_args import Sentinel, SentinelReference  # noqa: E402
 from components.server_config import WIRE_WORDS  # noqa: E402
 from components.server_settings import SETTINGS, START_ONLY  # noqa: E402
 from components.versions import RELEASES, image_of  # noqa: E402
-from settings import Kubernetes  # noqa: E402
+from settings import Instance, Kubernetes  # noqa: E402
 
 _MARKED = re.compile(r"(<!-- begin ([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -65,33 +61,16 @@ def table(rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
 
 def keys(model: type[BaseModel]) -> Iterator[str]:
     """The keys of a model, as a stack config has them."""
-    return _keys_of(model.model_fields.items())
-
-
-def common() -> Iterator[str]:
-    """The keys that instances of all architectures have."""
-    cluster = INSTANCES["cluster"].model_fields
-    names = ["architecture", *InstanceSettings.model_fields, "protect"]
-    return _keys_of((name, cluster[name]) for name in names)
-
-
-def own_keys(architecture: str) -> Iterator[str]:
-    """The keys that instances of one architecture have beside those."""
-    known = {"architecture", *InstanceSettings.model_fields, "protect"}
-    fields = INSTANCES[architecture].model_fields.items()
-    # How many there are comes before everything else.
-    first = sorted(fields, key=lambda item: item[0] not in ("shards", "replicas"))
-    return _keys_of((name, field) for name, field in first if name not in known)
-
-
-def _keys_of(fields: Iterable[tuple[str, FieldInfo]]) -> Iterator[str]:
+    # What an instance is comes before how it is made.
+    fields = sorted(model.model_fields.items(), key=lambda item: item[0] != "architecture")
     rows = [(f"`{f.alias}`", type_of(f.annotation), default_of(f), str(f.description)) for _, f in fields]
     return table([("key", "type", "default", ""), *rows])
 
 
 def arguments() -> Iterator[str]:
-    """What a component's arguments have beside those of an instance."""
-    rows = [(f"`{name}`", default_of(field), str(field.description)) for name, field in Placed.model_fields.items()]
+    """What the component's arguments have beside those of an instance."""
+    own = {name: f for name, f in ClusterArgs.model_fields.items() if name not in ClusterSettings.model_fields}
+    rows = [(f"`{name}`", default_of(field), str(field.description)) for name, field in own.items()]
     return table([("argument", "default", ""), *rows])
 
 
@@ -158,11 +137,6 @@ def owned() -> Iterator[str]:
     return table([("setting", "because"), *((f"`{pattern}`", why) for pattern, why in owned_table())])
 
 
-def owned_without_cluster() -> Iterator[str]:
-    """What is owned beside that where the servers don't run in cluster mode."""
-    return table([("setting", "because"), *((f"`{pattern}`", why) for pattern, why in owned_by_datasets())])
-
-
 def needs_start() -> Iterator[str]:
     """The settings that a stack config may set and no running server takes, with the lines where that is so."""
     names = sorted(frozenset[str]().union(*START_ONLY.values()))
@@ -173,10 +147,9 @@ def needs_start() -> Iterator[str]:
 
 def started_with() -> Iterator[str]:
     """What a server reads when the stack config says nothing."""
-    for what, args in (("A server of a cluster", ClusterArgs()), ("A server of `replica`", ReplicaArgs(replicas=2))):
-        texts = {"valkey.conf": base_file(args), "live.conf": live_file(args)}
-        for name, text in texts.items():
-            yield from (f"{what}, `{name}`:", "", "```", *text.splitlines(), "```", "")
+    texts = {"valkey.conf": base_file(ClusterArgs()), "live.conf": live_file(ClusterArgs())}
+    for name, text in texts.items():
+        yield from (f"`{name}`:", "", "```", *text.splitlines(), "```", "")
 
 
 def versions() -> Iterator[str]:
@@ -187,14 +160,7 @@ def versions() -> Iterator[str]:
 
 PARTS: dict[str, Callable[[], Iterator[str]]] = {
     "kubernetes": partial(keys, Kubernetes),
-    "instance": common,
-    "cluster": partial(own_keys, "cluster"),
-    "failover": partial(own_keys, "failover"),
-    "replica": partial(own_keys, "replica"),
-    "sentinel": partial(keys, Sentinel),
-    "sentinel-reference": partial(keys, SentinelReference),
-    "automatic-failover": partial(keys, AutomaticFailover),
-    "handover": partial(keys, Handover),
+    "instance": partial(keys, Instance),
     "persistence": partial(keys, Persistence),
     "resources": partial(keys, Resources),
     "amounts": partial(keys, Amounts),
@@ -205,7 +171,6 @@ PARTS: dict[str, Callable[[], Iterator[str]]] = {
     "takeover": partial(keys, Takeover),
     "defaults": defaults,
     "owned": owned,
-    "owned-without-cluster": owned_without_cluster,
     "needs-start": needs_start,
     "started-with": started_with,
     "versions": versions,

@@ -35,11 +35,10 @@ from schema_hints import (  # noqa: E402
     Schema,
 )
 
-from components.architectures import INSTANCES, OF_ONE_INSTANCE, AnyInstance, keys_of  # noqa: E402
 from components.owned import owned_reason  # noqa: E402
 from components.server_settings import DEFAULTS, SETTINGS, START_ONLY  # noqa: E402
 from components.versions import RELEASES  # noqa: E402
-from settings import Kubernetes, StackConfig  # noqa: E402
+from settings import Instance, Kubernetes, StackConfig  # noqa: E402
 
 _LARGE = 2**53
 #: The server's old names of settings, for which it has new ones too.
@@ -56,13 +55,13 @@ _PRIMITIVES: Mapping[Any, Schema] = {
 def schema() -> Schema:
     """The schema of a whole file `Pulumi.<stack>.yaml`."""
     models: dict[str, type[BaseModel]] = {}
-    instance = _instance(models)
-    instance["allOf"] = [*INSTANCE_RULES, *_only_in_newer_lines(), *_only_of_an_architecture()]
+    instance = _model(Instance, models)
+    instance["allOf"] = [*INSTANCE_RULES, *_only_in_newer_lines()]
     kubernetes = _model(Kubernetes, models)
     # Whatever an instance says, the defaults may say, and nothing of it must be said.
     defaults = {
         **instance,
-        "properties": {k: v for k, v in instance["properties"].items() if k not in OF_ONE_INSTANCE},
+        "properties": {k: v for k, v in instance["properties"].items() if k not in ("slots", "primaries")},
     }
     defaults.pop("allOf")
     keys = {
@@ -100,13 +99,7 @@ def schema() -> Schema:
                 "then": {
                     "properties": {
                         "valkey:instances": {
-                            "additionalProperties": {
-                                "allOf": [
-                                    *LONE_INSTANCE_RULES,
-                                    {"if": {"not": {"required": ["architecture"]}}, "then": _without_others("cluster")},
-                                    *map(_needed, INSTANCES.values()),
-                                ]
-                            }
+                            "additionalProperties": {"allOf": [*LONE_INSTANCE_RULES, _needed(Instance)]}
                         }
                     }
                 },
@@ -126,10 +119,6 @@ def schema() -> Schema:
     }
 
 
-def _called(model: type[BaseModel]) -> str:
-    return "Instance" if issubclass(model, AnyInstance) else model.__name__
-
-
 def _model(model: type[BaseModel], models: dict[str, type[BaseModel]]) -> Schema:
     """The schema of a model. Those that it is made of are added to `models`, under their names."""
     fields = model.model_fields
@@ -139,8 +128,8 @@ def _model(model: type[BaseModel], models: dict[str, type[BaseModel]]) -> Schema
         "type": "object",
         "properties": {
             str(fields[name].alias): {
-                **_told(f"{_called(model)}.{name}", fields[name]),
-                **_field(f"{_called(model)}.{name}", fields[name], models),
+                **_told(f"{model.__name__}.{name}", fields[name]),
+                **_field(f"{model.__name__}.{name}", fields[name], models),
             }
             for name in order
         },
@@ -148,42 +137,10 @@ def _model(model: type[BaseModel], models: dict[str, type[BaseModel]]) -> Schema
     }
 
 
-def _instance(models: dict[str, type[BaseModel]]) -> Schema:
-    """The schema of an instance, with the keys of all architectures: which of them an instance takes, rules say."""
-    made = [_model(one, models) for one in INSTANCES.values()]
-    together: Schema = {}
-    for one in made:
-        together = {**one["properties"], **together}
-    first = made[0]["properties"]
-    order = [*first, *(key for key in together if key not in first)]
-    return {**made[0], "properties": {key: together[key] for key in order}}
-
-
-def _only_of_an_architecture() -> Iterator[Schema]:
-    """For each architecture, the keys and settings that only others take."""
-    for architecture in INSTANCES:
-        of_it = {"properties": {"architecture": {"const": architecture}}, "required": ["architecture"]}
-        yield {"if": of_it, "then": _without_others(architecture)}
-
-
-def _without_others(architecture: str) -> Schema:
-    taken, model = keys_of(architecture), INSTANCES[architecture]
-    others = {key: False for other in INSTANCES for key in keys_of(other) if key not in taken}
-    refused: Schema = dict(others)
-    if not model.cluster_mode:
-        names = sorted({name for line in SETTINGS for name in SETTINGS[line] if not owned_reason(name)})
-        owned = [name for name in names if owned_reason(name, cluster=False)]
-        refused["config"] = {"properties": dict.fromkeys(owned, False)}
-    if architecture == "failover":
-        refused["replicas"] = {"minimum": 1}
-    return {"properties": refused}
-
-
 def _needed(model: type[BaseModel]) -> Schema:
     """What a model and those that it is made of have to say: by themselves, where no defaults say it for them."""
     fields = model.model_fields.values()
-    # Without a word an instance is a cluster.
-    needed = [str(field.alias) for field in fields if field.is_required() and field.alias != "architecture"]
+    needed = [str(field.alias) for field in fields if field.is_required()]
     inner = {str(field.alias): _needed(one) for field in fields for one in _models_in(field.annotation)}
     below = {alias: rules for alias, rules in inner.items() if rules}
     return {**({"required": needed} if needed else {}), **({"properties": below} if below else {})}

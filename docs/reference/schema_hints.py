@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from components.names import MAX_INSTANCE_NAME, MAX_SENTINEL_OWNER
+from components.names import MAX_INSTANCE_NAME
 from components.rules import NODE_TIMEOUT_MS
 from components.versions import DEFAULT_LINE, RELEASES, image_of
 from valkeyctl.dataplane.model import MAX_REPLICAS, MAX_SHARDS
@@ -31,8 +31,7 @@ _CPU: Schema = {
 _MEMORY: Schema = {"anyOf": [{"type": "string", "pattern": _BYTES}, {"type": "integer", "minimum": 2**20}]}
 _RANGES = r"^(\d{1,5}(-\d{1,5})?)(,\s*\d{1,5}(-\d{1,5})?)*$"
 
-_DNS_LABEL: Schema = {"pattern": r"^[a-z]([a-z0-9-]*[a-z0-9])?$"}
-INSTANCE_NAME: Schema = {"maxLength": MAX_INSTANCE_NAME, **_DNS_LABEL}
+INSTANCE_NAME: Schema = {"maxLength": MAX_INSTANCE_NAME, "pattern": r"^[a-z]([a-z0-9-]*[a-z0-9])?$"}
 
 #: `<model>.<field>` → what replaces the schema that follows from the field's type.
 SCHEMAS: Mapping[str, Schema] = {
@@ -68,21 +67,7 @@ SCHEMAS: Mapping[str, Schema] = {
     "Migration.max_parallel": {"type": "integer", "minimum": 1, "maximum": MAX_SHARDS},
     "Migration.pipeline": {"type": "integer", "minimum": 1, "maximum": 10000},
     "Instance.timeout_s": {"type": "integer", "minimum": 10, "maximum": 86400},
-    "Instance.architecture": {"type": "string", "enum": ["cluster", "failover", "replica"]},
-    "Instance.primary": {"type": "integer", "minimum": 0, "maximum": MAX_REPLICAS},
-    "Instance.min_replicas_to_write": {"type": "integer", "minimum": 0, "maximum": MAX_REPLICAS},
-    "Instance.min_replicas_max_lag_s": {"type": "integer", "minimum": 1, "maximum": 3600},
-    "Handover.to": {"anyOf": [{"type": "integer", "minimum": 0, "maximum": MAX_REPLICAS}, {"const": "any"}]},
-    "Handover.token": {"anyOf": [{"type": "string", "maxLength": 253, "pattern": r"\S"}, {"type": "integer"}]},
-    "AutomaticFailover.lease_duration_s": {"type": "integer", "minimum": 5, "maximum": 60},
-    "Sentinel.replicas": {"type": "integer", "enum": [3, 5, 7, 9]},
-    "Sentinel.image": {"type": "string", "allOf": [{"pattern": _PINNED}, {"not": {"pattern": _TOO_OLD}}]},
-    "Sentinel.quorum": {"type": "integer", "minimum": 1, "maximum": 9},
-    "Sentinel.down_after_ms": {"type": "integer", "minimum": 500, "maximum": 600000},
-    "Sentinel.failover_timeout_ms": {"type": "integer", "minimum": 1000, "maximum": 3600000},
-    "Sentinel.parallel_syncs": {"type": "integer", "minimum": 1, "maximum": 5},
-    "SentinelReference.name": {**_DNS_LABEL, "type": "string", "maxLength": MAX_SENTINEL_OWNER},
-    "SentinelReference.replicas": {"type": "integer", "enum": [3, 5, 7, 9]},
+    "Instance.architecture": {"type": "string", "enum": ["cluster"]},
     "Agent.image": {"type": "string", "pattern": _PINNED},
     "Kubernetes.context": {"type": "string", "pattern": r"\S"},
     "Kubernetes.namespace": {"type": "string", "maxLength": 63, "pattern": r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$"},
@@ -96,10 +81,7 @@ SCHEMAS: Mapping[str, Schema] = {
 }
 
 #: `<model>.<field>` → what may be written in the place of a mapping.
-WORDS_FOR_MAPPINGS: Mapping[str, Schema] = {
-    "Instance.takeover": {"const": "never"},
-    "Instance.automatic_failover": {"type": "boolean"},
-}
+WORDS_FOR_MAPPINGS: Mapping[str, Schema] = {"Instance.takeover": {"const": "never"}}
 
 _PAIRS = r"([1-9]\d{0,8} \d{1,9})"
 _BUFFERS = r"((normal|replica|pubsub) \d+([bB]|[kKmMgG][bB]?)? \d+([bB]|[kKmMgG][bB]?)? \d+)"
@@ -137,30 +119,6 @@ EXAMPLES: Mapping[str, Any] = {
     "Kubernetes.kubeconfig": "~/.kube/config",
     "Kubernetes.transport": "direct",
     "Instance.architecture": "cluster",
-    "Instance.primary": 1,
-    "Instance.handover": {"to": "any", "token": "2026-11-30"},
-    "Handover.to": 1,
-    "Handover.token": "2026-11-30",
-    "Instance.min_replicas_to_write": 1,
-    "Instance.min_replicas_max_lag_s": 5,
-    "Instance.automatic_failover": {"leaseDurationSeconds": 15},
-    "AutomaticFailover.enabled": True,
-    "AutomaticFailover.lease_duration_s": 15,
-    "Instance.sentinel": {"replicas": 5, "downAfterMilliseconds": 2000},
-    "Sentinel.replicas": 5,
-    "Sentinel.image": f"{image_of(DEFAULT_LINE)}@{DIGEST}",
-    "Sentinel.resources": {"requests": {"cpu": "20m", "memory": "32Mi"}, "limits": {"memory": "64Mi"}},
-    "SentinelResources.requests": {"cpu": "20m", "memory": "32Mi"},
-    "SentinelResources.limits": {"memory": "64Mi"},
-    "Sentinel.persistence": {"size": "64Mi"},
-    "Sentinel.quorum": 2,
-    "Sentinel.allow_small_quorum": True,
-    "Sentinel.down_after_ms": 2000,
-    "Sentinel.failover_timeout_ms": 30000,
-    "Sentinel.parallel_syncs": 2,
-    "Sentinel.reference": {"name": "shared"},
-    "SentinelReference.name": "shared",
-    "SentinelReference.replicas": 5,
     "Instance.image": f"{image_of(DEFAULT_LINE)}@{DIGEST}",
     "Instance.version": DEFAULT_LINE,
     "Instance.shards": 6,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..model import UNKNOWN, Finding, Params, Resource, Surroundings
-from ..pods import INSTANCE_LABEL, command_of, configuration, containers, once, pod_spec, same_namespace, servers, takes
+from ..pods import command_of, configuration, containers, once, pod_spec, same_namespace, servers, takes
 from ..pods import server_of as server_container
 from ..reading import arguments, at, directives, is_vague, items, text, whole
 from ..scope import selector_of
@@ -69,7 +69,7 @@ def exposed_service(resources: Sequence[Resource], _params: Params, _: Surroundi
         how = text(at(service.props, "spec", "type"))
         if how not in ("NodePort", "LoadBalancer") and not items(at(service.props, "spec", "externalIPs")):
             continue
-        selector = selector_of(service) or _of_its_instance(service)
+        selector = selector_of(service)
         behind = (
             workload
             for workload in resources
@@ -91,12 +91,6 @@ def exposed_service(resources: Sequence[Resource], _params: Params, _: Surroundi
                 what = how or "Service with external addresses"
                 yield Finding(service, f"is a {what} without {' and without '.join(lacking)}")
                 break
-
-
-def _of_its_instance(service: Resource) -> Any:
-    """Whom a Service without a selector may lead to, whoever writes its endpoints: the Pods of its instance."""
-    instance = at(service.props, "metadata", "labels", INSTANCE_LABEL)
-    return {"matchLabels": {INSTANCE_LABEL: instance}} if text(instance) else None
 
 
 def _encrypted(workload: Resource, resources: Sequence[Resource]) -> bool | None:

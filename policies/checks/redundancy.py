@@ -20,8 +20,6 @@ from ..pods import (
 )
 from ..reading import at, is_vague, items, selects, text, whole
 
-#: Our own resource, which tells the Sentinels their quorum.
-DATASET = "pulumi-python:dynamic/valkey:Dataset"
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 
 
@@ -40,11 +38,6 @@ def replicas(resource: Resource, params: Params, _: Surroundings) -> Iterator[Fi
 
 def sentinels(resources: Sequence[Resource], _params: Params, _: Surroundings) -> Iterator[Finding]:
     """Sentinels that can't decide, or that can decide without a majority."""
-    for dataset in (one for one in resources if one.type == DATASET):
-        sentinel = at(dataset.props, "sentinel")
-        count, quorum = whole(at(sentinel, "replicas")), whole(at(sentinel, "quorum"))
-        if count is not None and quorum is not None:
-            yield from _of_a_minority(dataset, count, quorum)
     for workload in resources:
         if server_of(workload) is None or not is_sentinel(workload):
             continue
@@ -55,12 +48,9 @@ def sentinels(resources: Sequence[Resource], _params: Params, _: Surroundings) -
             yield Finding(workload, f"there are {count} Sentinels; an odd number, at least 3, can outvote a lost one")
         lines = configuration_lines(workload, resources) or []
         for quorum in (one for name, words in lines if name == "sentinel" for one in _quorums(words)):
-            yield from _of_a_minority(workload, count, quorum)
-
-
-def _of_a_minority(resource: Resource, count: int, quorum: int) -> Iterator[Finding]:
-    if not count // 2 < quorum <= count:
-        yield Finding(resource, f"the quorum is {quorum}, and a majority of {count} is {count // 2 + 1}")
+            if not count // 2 < quorum <= count:
+                most = f"a majority of {count} is {count // 2 + 1}"
+                yield Finding(workload, f"the quorum is {quorum}, and {most}")
 
 
 def anti_affinity(resource: Resource, params: Params, _: Surroundings) -> Iterator[Finding]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ..model import UNKNOWN, Finding, Params, Resource, Surroundings
-from ..pods import configuration, containers, is_sentinel, once, pod_spec, server_of, servers
+from ..pods import configuration, containers, once, pod_spec, server_of, servers
 from ..reading import at, is_reference, is_vague, items, memory_bytes, quantity, text, whole
 
 _DEFAULT_GRACE_S = 30
@@ -50,7 +50,7 @@ def _maxmemory(resources: Sequence[Resource], params: Params) -> Iterator[Findin
 
 def grace_period(resource: Resource, params: Params, _: Surroundings) -> Iterator[Finding]:
     """Servers that are killed before they could hand over, or write what they have."""
-    if server_of(resource) is None or is_sentinel(resource):
+    if server_of(resource) is None:
         return
     spec = pod_spec(resource)
     stated = at(spec, "terminationGracePeriodSeconds")

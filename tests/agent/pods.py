@@ -16,19 +16,16 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from http.client import HTTPConnection
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 import valkey
 
 from tests.dataplane.servers import BUS_PORT, PORT, binary, new_address
 from valkeyctl.agent.ports import AGENT_PORT
 from valkeyctl.dataplane import Credentials, DirectDialer, Endpoint, Member, Spec, pod_name
-from valkeyctl.dataplane.replication.model import ReplicationSpec
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 PASSWORD = b"let me in"
@@ -36,14 +33,14 @@ NODE_TIMEOUT_MS = 2000
 NAMESPACE = "test"
 #: What a kubelet needs to start a container again that has just ended.
 RESTART_S = 0.3
-GUARD = ("setpriv", "--pdeathsig", "KILL") if shutil.which("setpriv") else ()
+_GUARD = ("setpriv", "--pdeathsig", "KILL") if shutil.which("setpriv") else ()
 
 
 @dataclass
 class Pod:
     """One member: its folder, its agent, its container."""
 
-    spec: Spec | ReplicationSpec
+    spec: Spec
     member: Member
     line: str
     folder: Path
@@ -63,16 +60,7 @@ class Pod:
 
     def configure(self, settings: Mapping[str, str]) -> None:
         """Write the server's file as the ConfigMap has it."""
-        base = {**self.base_settings, **settings}
-        # The entries of `save` are words, everything else is one value.
-        lines = (f"{name} {value}" if name == "save" and value else f'{name} "{value}"' for name, value in base.items())
-        (self.folder / "config" / "valkey.conf").write_text("\n".join(lines) + "\n")
-        (self.folder / "config" / "live.conf").write_text("")
-
-    @property
-    def base_settings(self) -> Mapping[str, str]:
-        """What the servers have in common."""
-        return {
+        base = {
             "port": str(PORT),
             "cluster-port": str(BUS_PORT),
             "bind": self.address,
@@ -85,17 +73,12 @@ class Pod:
             "cluster-allow-replica-migration": "no",
             "cluster-require-full-coverage": "no",
             "repl-diskless-sync-delay": "0",
+            **settings,
         }
-
-    @property
-    def script(self) -> str:
-        """What the server's container runs."""
-        return "start.sh"
-
-    @property
-    def wrapping(self) -> tuple[str, ...]:
-        """What both processes are started by."""
-        return ()
+        # The entries of `save` are words, everything else is one value.
+        lines = (f"{name} {value}" if name == "save" and value else f'{name} "{value}"' for name, value in base.items())
+        (self.folder / "config" / "valkey.conf").write_text("\n".join(lines) + "\n")
+        (self.folder / "config" / "live.conf").write_text("")
 
     @property
     def name(self) -> str:
@@ -137,7 +120,7 @@ class Pod:
         """Start the agent's process alone."""
         with (self.folder / "agent.log").open("ab") as log:
             self.agent = subprocess.Popen(
-                [*GUARD, *self.wrapping, sys.executable, "-m", "valkeyctl.agent"],
+                [*_GUARD, sys.executable, "-m", "valkeyctl.agent"],
                 cwd=CHECKOUT,
                 env=self.environment,
                 stdout=log,
@@ -154,27 +137,21 @@ class Pod:
     def _run_container(self) -> None:
         with (self.folder / "server.log").open("ab") as log:
             self.container = subprocess.Popen(
-                [*GUARD, *self.wrapping, "sh", str(CHECKOUT / "components" / self.script)],
-                env=self.environment,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
+                [*_GUARD, "sh", str(CHECKOUT / "components" / "start.sh")], env=self.environment, stdout=log, stderr=log
             )
 
     def _restart(self) -> None:
         while not self.stopped:
             assert self.container is not None
             self.container.wait()
-            self.kill_server()
             if not self.stopped:
                 time.sleep(self.restart_s)
                 self._run_container()
 
     def kill_server(self) -> None:
-        """End the server at once, with all processes of its container, which is started again."""
+        """End the server at once; its container is started again."""
         assert self.container is not None
-        with suppress(ProcessLookupError):
-            os.killpg(self.container.pid, signal.SIGKILL)
+        self.container.kill()
 
     def kill_agent(self) -> None:
         """End the agent at once, and leave the server alone."""
@@ -185,12 +162,10 @@ class Pod:
     def stop(self) -> None:
         """End everything at once, as power loss would."""
         self.stopped = True
-        if self.container is not None:
-            self.kill_server()
-            self.container.wait()
-        if self.agent is not None:
-            self.agent.kill()
-            self.agent.wait()
+        for process in (self.container, self.agent):
+            if process is not None:
+                process.kill()
+                process.wait()
         if self._kubelet is not None:
             self._kubelet.join()
 
@@ -224,7 +199,7 @@ class Pod:
 class Pods:
     """All Pods of an instance. A context manager."""
 
-    spec: Any
+    spec: Spec
     line: str
     settings: Mapping[str, str] = field(default_factory=dict[str, str])
     pods: dict[Member, Pod] = field(default_factory=dict[Member, Pod])

@@ -10,7 +10,6 @@ import pytest
 
 from tests.e2e.harness import inside
 from tests.e2e.harness.client import Client
-from tests.e2e.harness.dataset import BOTH, Dataset, make
 from tests.e2e.harness.kube import Kube
 from tests.e2e.harness.probe import Node, ask, assert_ready, faults
 from tests.e2e.harness.program import Result, Stack
@@ -101,18 +100,6 @@ def formed(request: pytest.FixtureRequest, module_sandbox: Sandbox, kube: Kube) 
     first = stack.up()
     nodes = ask(kube, stack.namespace, INSTANCE)
     return Formed(module_sandbox, stack, first, nodes, module_sandbox.client(stack))
-
-
-@pytest.fixture(
-    scope="module",
-    # One worker runs all that a module's tests do with one of them.
-    params=[pytest.param(each, id=each, marks=pytest.mark.xdist_group(f"dataset-{each}")) for each in BOTH],
-)
-def dataset(request: pytest.FixtureRequest, kube: Kube, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dataset]:
-    """One of each architecture, with 2 replicas, that a module's tests share; each leaves it Ready behind."""
-    label = f"{Path(request.node.name).stem.removeprefix('test_')}-{request.param}"
-    with _sandbox(request.node, kube, tmp_path_factory.mktemp(label), label) as sandbox:
-        yield make(sandbox, request.param)
 
 
 @pytest.fixture

@@ -53,14 +53,6 @@ def read_disk(folder: Path, member: Member, member_named: MemberNamed, *, append
     )
 
 
-def read_data(folder: Path, *, appendonly: bool, always: bool) -> Data:
-    """What the server of a dataset's member would load; see `read_disk`. Raises OSError where the disk fails.
-
-    A disk doesn't tell whether its server was a primary: one without a key and without a place counts as nothing.
-    """
-    return _data(folder, Role.REPLICA, appendonly=appendonly, always=always)
-
-
 def owners(others: Mapping[str, Peer], member_named: MemberNamed) -> tuple[Owner, ...]:
     """Those of the other nodes that own slots."""
     return tuple(

@@ -8,8 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from valkeyctl.agent.ports import AGENT_PORT
-from valkeyctl.dataplane.model import BUS_PORT, CLIENT_PORT, Address, Member, member_of_host
-from valkeyctl.kube.labels import CLUSTER, FAILOVER, REPLICA
+from valkeyctl.dataplane.model import BUS_PORT, CLIENT_PORT, Member, member_of_host
 
 
 @dataclass(frozen=True)
@@ -21,10 +20,6 @@ class Environment:
     the mounted password file, `data` the server's folder, and `run` the folder on a memory volume that agent and server
     share. `declared` is there from the start where the instance was declared before this Pod was made; what it says is
     read from the API server.
-
-    `architecture` is that of the instance. For a dataset `automatic_failover_s` is the duration of the Lease by which
-    the agents fail over (None: they don't), and `sentinels` those that decide instead, which know it as
-    `sentinel_name`, and whose password is in the file `sentinel_secret`.
     """
 
     pod: str
@@ -42,11 +37,6 @@ class Environment:
     data: Path = Path("/data")
     declared: Path = Path("/etc/valkey-declared/declared.json")
     run: Path = Path("/run/valkey")
-    architecture: str = CLUSTER
-    automatic_failover_s: float | None = None
-    sentinels: tuple[Address, ...] = ()
-    sentinel_name: str = ""
-    sentinel_secret: Path = Path("/etc/valkey-sentinel/password")
 
     @cached_property
     def domain(self) -> str:
@@ -84,9 +74,6 @@ def read_environment(variables: Mapping[str, str]) -> Environment:
     log = variables.get("AGENT_LOG", "text")
     if log not in ("text", "json"):
         raise ValueError(f"AGENT_LOG is text or json, not {log!r}")
-    architecture = variables.get("VALKEY_ARCHITECTURE", CLUSTER)
-    if architecture not in (CLUSTER, REPLICA, FAILOVER):
-        raise ValueError(f"VALKEY_ARCHITECTURE is {CLUSTER}, {REPLICA} or {FAILOVER}, not {architecture!r}")
     return Environment(
         pod=pod,
         namespace=needed("POD_NAMESPACE"),
@@ -103,28 +90,4 @@ def read_environment(variables: Mapping[str, str]) -> Environment:
         data=Path(variables.get("VALKEY_DATA", "/data")),
         declared=Path(variables.get("VALKEY_DECLARED", "/etc/valkey-declared/declared.json")),
         run=Path(variables.get("VALKEY_RUN", "/run/valkey")),
-        architecture=architecture,
-        automatic_failover_s=_seconds("VALKEY_AUTOMATIC_FAILOVER", variables),
-        sentinels=_addresses("VALKEY_SENTINELS", variables),
-        sentinel_name=needed("VALKEY_SENTINEL_NAME") if architecture == FAILOVER else "",
-        sentinel_secret=Path(variables.get("VALKEY_SENTINEL_SECRET", "/etc/valkey-sentinel/password")),
     )
-
-
-def _seconds(name: str, variables: Mapping[str, str]) -> float | None:
-    text = variables.get(name, "no")
-    if text in ("", "no"):
-        return None
-    if not text.isdigit() or int(text) < 1:
-        raise ValueError(f"{name} is a number of seconds, or no: {text!r}")
-    return float(text)
-
-
-def _addresses(name: str, variables: Mapping[str, str]) -> tuple[Address, ...]:
-    found: list[Address] = []
-    for text in filter(None, variables.get(name, "").split(",")):
-        host, colon, port = text.rpartition(":")
-        if not colon or not host or not port.isdigit():
-            raise ValueError(f"{name} is a list of host:port, and this is none: {text!r}")
-        found.append(Address(host, int(port)))
-    return tuple(found)

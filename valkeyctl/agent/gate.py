@@ -96,7 +96,7 @@ class Gate:
             self._died_at = state.number
             self._door.knock()
 
-    def run(self, telling: Telling, peers: Peers[Tale], stopping: threading.Event, beat: Callable[[], None]) -> None:
+    def run(self, telling: Telling, peers: Peers, stopping: threading.Event, beat: Callable[[], None]) -> None:
         """Judge what is asked until `stopping` is set."""
         while not stopping.is_set():
             beat()
@@ -109,7 +109,7 @@ class Gate:
                 self._door.ring()  # the last ring may have been lost with an agent that ended
             self._door.wait(AT_REST_S)
 
-    def _spread(self, telling: Telling, peers: Peers[Tale]) -> None:
+    def _spread(self, telling: Telling, peers: Peers) -> None:
         """When its server has died, tell the members with copies of its data at once, so that one can stand in."""
         died_at, self._died_at = self._died_at, None
         if died_at is None:
@@ -120,7 +120,7 @@ class Gate:
             peers.ask([one.member for one in me.followers if one.member], ASK_S)
 
     def _judge(
-        self, token: str, telling: Telling, peers: Peers[Tale], stopping: threading.Event, beat: Callable[[], None]
+        self, token: str, telling: Telling, peers: Peers, stopping: threading.Event, beat: Callable[[], None]
     ) -> None:
         """Stay with one request until it is answered, or another one has taken its place."""
         self._promise.withdraw()
@@ -150,7 +150,7 @@ class Gate:
         self.holding_since = None
 
     def _verdict_on(
-        self, telling: Telling, peers: Peers[Tale], heard: dict[Member, tuple[float, Tale]], waited_s: float
+        self, telling: Telling, peers: Peers, heard: dict[Member, tuple[float, Tale]], waited_s: float
     ) -> Start | Hold:
         rules = self._rules()
         try:
@@ -170,7 +170,7 @@ class Gate:
             return Hold("nobody has told yet that it is one of the cluster", rules.former_s)
         return verdict
 
-    def _hear(self, me: Tale, peers: Peers[Tale], heard: dict[Member, tuple[float, Tale]]) -> Mapping[Member, Tale]:
+    def _hear(self, me: Tale, peers: Peers, heard: dict[Member, tuple[float, Tale]]) -> Mapping[Member, Tale]:
         """What the others tell, primaries of other shards too: they know of newer owners of its slots, and whether it
         is one of the cluster still. Those newer owners are asked as well, also where its own disk doesn't know them.
         """

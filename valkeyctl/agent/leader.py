@@ -7,10 +7,9 @@ An API server that doesn't answer keeps it from healing, and nothing else: serve
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from valkeyctl.agent.environment import Environment
 from valkeyctl.agent.judge import Judgement, Patience, judge
 from valkeyctl.agent.role_label import RoleLabel
 from valkeyctl.agent.runtime import Runtime
@@ -19,10 +18,8 @@ from valkeyctl.dataplane.errors import ValkeyctlError
 from valkeyctl.dataplane.model import Member
 
 if TYPE_CHECKING:
-    from valkeyctl.agent.turns import Declared, Turn, Turns
+    from valkeyctl.agent.turns import Turn, Turns
     from valkeyctl.kube.access import Api
-
-Judge: TypeAlias = Callable[[Environment, ServerState, Collection[Member]], Judgement]
 
 SOURCE = "leader"
 LOOK_S = 0.5
@@ -40,18 +37,12 @@ class Leader:
         runtime: Runtime,
         *,
         api: Callable[[], Api] | None = None,
-        judge: Judge = judge,
-        turns: Callable[[Runtime, Api], Turns[Any]] | None = None,
     ) -> None:
-        """`api` makes the connection to the API server, when it is first needed. `judge` and `turns` are a cluster's
-        where none are given.
-        """
+        """`api` makes the connection to the API server, when it is first needed."""
         self._runtime = runtime
         self._make_api = api or _in_cluster
-        self._judge = judge
-        self._make_turns = turns or _of_a_cluster
         self._made_api: Api | None = None
-        self._made_turns: Turns[Any] | None = None
+        self._made_turns: Turns | None = None
         self._patience = Patience()
         self._label = RoleLabel(runtime.environment)
         self._missing_since: dict[Member, float] = {}
@@ -69,7 +60,7 @@ class Leader:
 
     def look(self, state: ServerState) -> None:
         """Judge one look at the own server, and do what is due."""
-        judgement = self._judge(self._runtime.environment, state, self._declared())
+        judgement = judge(self._runtime.environment, state, self._declared())
         self._note_the_missing(judgement, state)
         now = time.monotonic()
         if self._patience.due(judgement, self._runtime.environment.member, now):
@@ -85,8 +76,8 @@ class Leader:
                 self._runtime.log.warning(SOURCE, f"the role label could not be written: {error}")
 
     def _declared(self) -> tuple[Member, ...]:
-        state: Declared | None = self._made_turns.declared if self._made_turns is not None else None
-        return () if state is None else state.members
+        state = self._made_turns.declared if self._made_turns is not None else None
+        return () if state is None else state.spec.members
 
     def _note_the_missing(self, judgement: Judgement, state: ServerState) -> None:
         """Since when each member has been silent to the own server, without a break; unknown while that is silent."""
@@ -161,16 +152,12 @@ class Leader:
             self._made_api = self._make_api()
         return self._made_api
 
-    def _turns(self) -> Turns[Any]:
+    def _turns(self) -> Turns:
         if self._made_turns is None:
-            self._made_turns = self._make_turns(self._runtime, self._api())
+            from valkeyctl.agent.turns import Turns  # noqa: PLC0415 - imported when it is needed
+
+            self._made_turns = Turns(self._runtime, self._api())
         return self._made_turns
-
-
-def _of_a_cluster(runtime: Runtime, api: Api) -> Turns[Any]:
-    from valkeyctl.agent.turns import CLUSTER_DUTY, Turns  # noqa: PLC0415 - imported when it is needed
-
-    return Turns(runtime, api, CLUSTER_DUTY)
 
 
 def _in_cluster() -> Api:

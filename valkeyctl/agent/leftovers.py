@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from valkeyctl.agent.disk import NODE_TABLE, persistence, read_data, read_disk
+from valkeyctl.agent.disk import NODE_TABLE, persistence, read_disk
 from valkeyctl.agent.environment import Environment
 from valkeyctl.agent.guard import RULES, Rules
 from valkeyctl.agent.kept import BASE, LIVE, Kept
 from valkeyctl.agent.mounts import read_together
-from valkeyctl.agent.tale import Data, Tale
+from valkeyctl.agent.tale import Tale
 
 
 class Leftovers:
@@ -24,11 +24,6 @@ class Leftovers:
         place = self._environment
         appendonly, always = persistence(*self._settings())
         return read_disk(place.data, place.member, place.member_named, appendonly=appendonly, always=always)
-
-    def data(self) -> Data:
-        """What the server of a dataset's member would load. Raises OSError."""
-        appendonly, always = persistence(*self._settings())
-        return read_data(self._environment.data, appendonly=appendonly, always=always)
 
     def rules(self) -> Rules:
         """How long the guard waits, by the node timeout that the servers are started with."""

@@ -10,45 +10,59 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 
-from valkeyctl.agent import http, letters
-from valkeyctl.agent.body import Body
+from valkeyctl.agent import http, letters, resp
 from valkeyctl.agent.disk import Unreadable
 from valkeyctl.agent.door import Door
 from valkeyctl.agent.environment import Environment, read_environment
 from valkeyctl.agent.gate import Gate
 from valkeyctl.agent.handover import Handover
+from valkeyctl.agent.leftovers import Leftovers
 from valkeyctl.agent.letters import Letters, NotOurs
 from valkeyctl.agent.logs import Log
 from valkeyctl.agent.peers import Peers
 from valkeyctl.agent.promotion import Promotion
 from valkeyctl.agent.runtime import Part, Runtime
-from valkeyctl.agent.state import ServerState
-from valkeyctl.agent.tale import Tale
+from valkeyctl.agent.state import Phase, ServerState
 from valkeyctl.agent.telling import Telling
-from valkeyctl.kube.labels import CLUSTER
+from valkeyctl.agent.threads import Threads
+from valkeyctl.agent.watch import Watch
+from valkeyctl.agent.web import Web, probe
 
+HELD_S = 1.0
+"""A start that is held for so long needs addresses from the API server: then its libraries are imported too."""
+UNDECLARED_S = 20.0
+"""An instance that is being made has nothing declared yet: `up` forms it, and needs the processor's time meanwhile."""
+SETTINGS_LATER_S = 10.0
+"""The settings that the server starts with are fresh; who heals comes first."""
+PART_BEAT_S = 120.0
 END_S = 2.0
 """How long the parts have to end in: a Lease is given back in that time."""
+ANSWER_S = 2.0
 
 
-class Agent(Body):
-    """All parts of one agent of a cluster's, connected."""
+class Agent:
+    """All parts of one agent, connected."""
 
     def __init__(self, environment: Environment, log: Log) -> None:
         """Raises OSError when the port or the shared volume can't be used."""
-        super().__init__(environment, log)
-        files = self.files
-        self.holds = self.gate = Gate(environment, self.watch, files.rules, log)
+        self.environment = environment
+        self.log = log
+        self.since = time.monotonic()
+        self.threads = Threads(log)
+        self.files = files = Leftovers(environment)
+        self.watch = Watch(environment.address, environment.client_port, files.passwords, log)
+        self.gate = Gate(environment, self.watch, files.rules, log)
         self.telling = Telling(environment, self.watch, files.tale, lambda: self.gate.held)
-        self.letters = Letters(environment, files.passwords, Tale.decode)
-        self.others = self.peers = Peers(environment, self.letters, self.telling.or_nothing, log)
+        self.letters = Letters(environment, files.passwords)
+        self.peers = Peers(environment, self.letters, self.telling.or_nothing, log)
         self.promotion = Promotion(
-            self.watch, self.telling, self.peers, log, connect=self.own_server, rules=files.rules
+            self.watch, self.telling, self.peers, log, connect=self._own_server, rules=files.rules
         )
-        self.handover = Handover(Door(environment.run / "handover"), self.watch, self.server_at, log)
+        self.handover = Handover(Door(environment.run / "handover"), self.watch, self._server_at, log)
         self.watch.listeners += [self.gate.listen, self.telling.note, self.promotion.note, self._read_table]
-        self.web = self.open({letters.PATH: self._hear})
+        self.web = Web(environment.address, environment.agent_port, self._paths(), log)
         # What a server that ran here before knew of its peers' addresses.
         self.peers.read_table(files.node_table())
 
@@ -61,15 +75,65 @@ class Agent(Body):
         start("stand-in", 10.0, lambda beat: self.promotion.run(stopping, beat))
         start("handover", 30.0, lambda beat: self.handover.run(stopping, beat))
 
-    def make_leader(self, runtime: Runtime) -> Part:
-        """See `Body.make_leader`."""
+    def start_parts(self) -> None:
+        """Import what is heavy, and start what needs it; takes its time."""
         from valkeyctl.agent.leader import Leader  # noqa: PLC0415
 
-        return Leader(runtime)
+        runtime = Runtime(
+            environment=self.environment,
+            log=self.log,
+            stopping=self.threads.stopping,
+            server=self.watch,
+            peers=self.peers,
+            password=lambda: self.files.passwords()[0],
+            beat=self.threads.beat,
+        )
+        leader: Part = Leader(runtime)
+        self.threads.start("leader", PART_BEAT_S, lambda _beat: leader.run())
+        if self.threads.stopping.wait(SETTINGS_LATER_S):
+            return
+        from valkeyctl.agent.config_sync import ConfigSync  # noqa: PLC0415 - imported last
+
+        settings: Part = ConfigSync(runtime)
+        self.threads.start("config", PART_BEAT_S, lambda _beat: settings.run())
+
+    def parts_are_due(self) -> bool:
+        """Whether the server doesn't have to wait for what is heavy any more, or waits for what only that can do."""
+        since, now = self.gate.holding_since, time.monotonic()
+        return are_due(
+            serving=self.watch.state.serving,
+            held_s=0.0 if since is None else now - since,
+            declared=self.environment.declared.exists(),
+            up_s=now - self.since,
+        )
 
     def _read_table(self, state: ServerState) -> None:
         if state.serving:
             self.peers.read_table(state.nodes)
+
+    def _own_server(self) -> resp.Link:
+        return self._server_at(self.environment.address, self.environment.client_port)
+
+    def _server_at(self, address: str, port: int) -> resp.Link:
+        return resp.connected(address, port, self.files.passwords(), ANSWER_S)
+
+    def _paths(self) -> dict[str, Callable[[http.Message], bytes]]:
+        return {
+            "/started": probe(self._started),
+            "/ready": probe(self._ready),
+            "/alive": probe(self.threads.alive),
+            letters.PATH: self._hear,
+        }
+
+    def _started(self) -> tuple[bool, str]:
+        state = self.watch.state
+        if state.phase in (Phase.SERVING, Phase.LOADING, Phase.REFUSING):
+            return True, f"the server is {state.phase}"
+        return False, self.gate.waits_for or f"the server is {state.phase}"
+
+    def _ready(self) -> tuple[bool, str]:
+        why_not = self.watch.state.not_ready
+        return not why_not, why_not or "serves"
 
     def _hear(self, asked: http.Message) -> bytes:
         """Another agent tells its tale, and asks for ours."""
@@ -87,13 +151,11 @@ class Agent(Body):
         return self.letters.answer(theirs.member, nonce, self.gate.promise(own, theirs))
 
 
-def agent_of(environment: Environment, log: Log) -> Body:
-    """The agent for the architecture of the instance. Raises OSError when the port or the volume can't be used."""
-    if environment.architecture == CLUSTER:
-        return Agent(environment, log)
-    from valkeyctl.agent.dataset.agent import DatasetAgent  # noqa: PLC0415 - a cluster's agent has no use for it
-
-    return DatasetAgent(environment, log)
+def are_due(*, serving: bool, held_s: float, declared: bool, up_s: float) -> bool:
+    """Whether to import what is heavy: at once where a start is held, else when the server serves and an agent may have
+    something to do. `held_s` since when a start is held, `up_s` since when the agent runs, both in seconds.
+    """
+    return held_s > HELD_S or (serving and (declared or up_s > UNDECLARED_S))
 
 
 def main() -> None:
@@ -102,7 +164,7 @@ def main() -> None:
     os.umask(0o077)
     log = Log(as_json=environment.json_log)
     threading.stack_size(512 << 10)
-    agent = agent_of(environment, log)
+    agent = Agent(environment, log)
     threads = agent.threads
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda _number, _frame: threads.stopping.set())

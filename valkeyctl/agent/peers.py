@@ -7,24 +7,22 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Generic
 
 from valkeyctl.agent import http, signing
 from valkeyctl.agent.environment import Environment
-from valkeyctl.agent.letters import Letters, NotOurs, Said
+from valkeyctl.agent.letters import Letters, NotOurs
 from valkeyctl.agent.logs import Log
+from valkeyctl.agent.tale import Tale
 from valkeyctl.dataplane.model import Member
 
 MISSING_S = 5.0
 """How long it matters that a member didn't answer, unless it is asked again."""
 
 
-class Peers(Generic[Said]):
+class Peers:
     """Asks other members' agents; from any thread."""
 
-    def __init__(
-        self, environment: Environment, letters: Letters[Said], own_tale: Callable[[], Said], log: Log
-    ) -> None:
+    def __init__(self, environment: Environment, letters: Letters, own_tale: Callable[[], Tale], log: Log) -> None:
         """`own_tale` is what is told to whoever is asked."""
         self._environment = environment
         self._letters = letters
@@ -56,7 +54,7 @@ class Peers(Generic[Said]):
             self._known |= {member: at for member, at in table.items() if self._table.get(member) != at}
             self._table = table
 
-    def ask(self, members: Iterable[Member], timeout_s: float) -> Mapping[Member, Said]:
+    def ask(self, members: Iterable[Member], timeout_s: float) -> Mapping[Member, Tale]:
         """The tales that these members' agents tell now; who doesn't answer in time isn't in it.
 
         All are asked at once. What isn't signed by an agent of this instance counts as no answer: the address may be
@@ -78,11 +76,11 @@ class Peers(Generic[Said]):
         with self._lock:
             return frozenset(member for member, asked_at in self._missing.items() if asked_at > oldest)
 
-    def _put(self, known: Mapping[Member, str], members: Sequence[Member], timeout_s: float) -> dict[Member, Said]:
+    def _put(self, known: Mapping[Member, str], members: Sequence[Member], timeout_s: float) -> dict[Member, Tale]:
         if not members:
             return {}
         own, nonce, port = self._own_tale(), signing.new_nonce(), self._environment.agent_port
-        told: dict[Member, Said] = {}
+        told: dict[Member, Tale] = {}
         try:
             questions = {one: ((known[one], port), self._letters.question(one, nonce, own)) for one in members}
         except NotOurs as error:

@@ -38,7 +38,7 @@ class Promotion:
         self,
         watch: Watch,
         telling: Telling,
-        peers: Peers[Tale],
+        peers: Peers,
         log: Log,
         *,
         connect: Callable[[], Link],

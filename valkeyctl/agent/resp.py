@@ -56,10 +56,6 @@ class Link:
         self._socket.sendall(b"".join(_packed(command) for command in commands))
         return [self._reply() for _ in commands]
 
-    def tell(self, *commands: Command) -> None:
-        """Send commands that aren't answered. Raises OSError."""
-        self._socket.sendall(b"".join(_packed(command) for command in commands))
-
     def fileno(self) -> int:
         """For select and poll: readable when the server hangs up."""
         return self._socket.fileno()

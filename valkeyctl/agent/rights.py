@@ -7,14 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from valkeyctl.kube.labels import (
-    declared_name,
-    primary_lease_name,
-    primary_service_name,
-    replicas_service_name,
-    status_name,
-    workload_name,
-)
+from valkeyctl.kube.labels import declared_name, status_name, workload_name
 
 Rule = Mapping[str, Sequence[str]]
 
@@ -36,22 +29,6 @@ def rules(instance: str, *, shards: int, replicas: int, config_map: str, secret:
         _rule("apps", "statefulsets", "get", *workloads),
         _rule("coordination.k8s.io", "leases", "get update", instance),
         _rule("", "events", "create"),
-    )
-
-
-def dataset_rules(
-    instance: str, *, replicas: int, config_map: str, secret: str, automatic_failover: bool = False
-) -> tuple[Rule, ...]:
-    """The rules for the agents of a dataset: those of its Pods, and to lead clients to them (see `rules`).
-
-    `automatic_failover`: they fail over by a Lease of their own.
-    """
-    slices = (primary_service_name(instance), replicas_service_name(instance))
-    arbiter = (_rule("coordination.k8s.io", "leases", "get watch update", primary_lease_name(instance)),)
-    return (
-        *rules(instance, shards=1, replicas=replicas, config_map=config_map, secret=secret),
-        _rule("discovery.k8s.io", "endpointslices", "get update", *slices),
-        *(arbiter if automatic_failover else ()),
     )
 
 

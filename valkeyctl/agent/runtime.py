@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 from valkeyctl.agent.environment import Environment
 from valkeyctl.agent.logs import Log
 from valkeyctl.agent.state import ServerState
+from valkeyctl.agent.tale import Tale
 from valkeyctl.dataplane.model import Member
 
 
@@ -44,6 +45,10 @@ class Peers(Protocol):
     @property
     def missing(self) -> frozenset[Member]:
         """The members that were asked just now and didn't answer: they may be at other addresses by now."""
+        ...
+
+    def ask(self, members: Iterable[Member], timeout_s: float) -> Mapping[Member, Tale]:
+        """The tales that these members' agents tell now; who doesn't answer in time isn't in it."""
         ...
 
 

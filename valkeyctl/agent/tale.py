@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
+from typing import TypeVar, cast
 
-from valkeyctl.agent.fields import Fields, member_of_text, member_or_none, text_of
 from valkeyctl.dataplane.model import Member
 from valkeyctl.dataplane.slots import EMPTY, SlotSet
 from valkeyctl.dataplane.view import Role
@@ -149,14 +151,14 @@ class Tale:
             "owners": [
                 {
                     "node_id": owner.node_id,
-                    "member": text_of(owner.member),
+                    "member": _name(owner.member),
                     "config_epoch": owner.config_epoch,
                     "slots": str(owner.slots),
                 }
                 for owner in self.owners
             ],
             "followers": [
-                {"node_id": one.node_id, "member": text_of(one.member), "primary_id": one.primary_id}
+                {"node_id": one.node_id, "member": _name(one.member), "primary_id": one.primary_id}
                 for one in self.followers
             ],
         }
@@ -168,10 +170,10 @@ class Tale:
 
         Raises ValueError (InvalidSlots for a slot set that is none) for anything that isn't a tale.
         """
-        told = Fields(json.loads(text))
+        told = _Fields(json.loads(text))
         data = told.inner("data")
         return cls(
-            member=member_of_text(told.get("member", "")),
+            member=_member(told.get("member", "")),
             server=Server(told.get("server", Server.DOWN.value)),
             held=told.get("held", False),
             node_id=told.get("node_id", ""),
@@ -191,7 +193,7 @@ class Tale:
             owners=tuple(
                 Owner(
                     node_id=owner.get("node_id", ""),
-                    member=member_or_none(owner.get("member", "")),
+                    member=_member_or_none(owner.get("member", "")),
                     config_epoch=owner.get("config_epoch", 0),
                     slots=SlotSet.parse(owner.get("slots", "")),
                 )
@@ -200,9 +202,62 @@ class Tale:
             followers=tuple(
                 Follower(
                     node_id=one.get("node_id", ""),
-                    member=member_or_none(one.get("member", "")),
+                    member=_member_or_none(one.get("member", "")),
                     primary_id=one.get("primary_id", ""),
                 )
                 for one in told.each("followers")
             ),
         )
+
+
+_Value = TypeVar("_Value", str, int, bool)
+_Number = TypeVar("_Number", int, float, bool)
+
+
+class _Fields:
+    """A JSON object, read by kinds: a value of another kind than the default's is nonsense, not a surprise later on."""
+
+    def __init__(self, told: object) -> None:
+        if not isinstance(told, Mapping):
+            raise ValueError("not a JSON object")  # noqa: TRY004  (nonsense from outside is a value)
+        self._told = cast(Mapping[str, object], told)
+
+    def get(self, key: str, default: _Value) -> _Value:
+        value = self._told.get(key, default)
+        if type(value) is not type(default):
+            raise ValueError(f"{key} has the wrong kind")
+        return value
+
+    def optional(self, key: str, kind: type[_Number]) -> _Number | None:
+        value = self._told.get(key)
+        if value is None:
+            return None
+        if kind is float and type(value) is int:
+            return kind(value)
+        if type(value) is not kind:
+            raise ValueError(f"{key} has the wrong kind")
+        return value
+
+    def inner(self, key: str) -> _Fields:
+        return _Fields(self._told.get(key, {}))
+
+    def each(self, key: str) -> Iterator[_Fields]:
+        values = self._told.get(key, [])
+        if not isinstance(values, list):
+            raise ValueError(f"{key} has the wrong kind")  # noqa: TRY004  (nonsense from outside is a value)
+        return (_Fields(value) for value in cast(list[object], values))
+
+
+def _name(member: Member | None) -> str:
+    return "" if member is None else str(member)
+
+
+def _member(text: str) -> Member:
+    match = re.fullmatch(r"s(\d{1,9})-(\d{1,9})", text)
+    if match is None:
+        raise ValueError("not the name of a member")
+    return Member(int(match[1]), int(match[2]))
+
+
+def _member_or_none(text: str) -> Member | None:
+    return _member(text) if text else None

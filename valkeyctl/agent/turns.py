@@ -6,17 +6,17 @@ being made, whose agents all see that something is off while `up` is at it, cost
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING
 
 from valkeyctl.agent.runtime import Runtime
 from valkeyctl.dataplane.errors import Interrupted
 from valkeyctl.dataplane.model import Member
 from valkeyctl.kube.access import Api
 from valkeyctl.kube.declared import DeclaredState, read_declared
-from valkeyctl.kube.lease import AgentTurn, Lease
+from valkeyctl.kube.lease import AgentTurn
 
 if TYPE_CHECKING:
     from valkeyctl.dataplane import Dialer
@@ -36,7 +36,6 @@ class End(Enum):
     PAUSED = "the instance is paused, or about to be; the next `pulumi up` says more"
     STOPPED = "it was stopped"
     LEAVING = "this member isn't declared any more"
-    OUTDATED = "this Pod isn't made for what is declared; the next `pulumi up` replaces it"
     NOT_HEALED = "it could not be healed"
 
     @property
@@ -53,90 +52,24 @@ class Turn:
     why: str = ""
 
 
-class Declared(Protocol):
-    """What is declared of an instance, as far as a turn goes by it."""
-
-    @property
-    def may_heal(self) -> bool:
-        """Whether agents may do anything about what differs from it."""
-        ...
-
-    @property
-    def paused(self) -> bool:
-        """Whether no member is to run."""
-        ...
-
-    @property
-    def members(self) -> tuple[Member, ...]:
-        """Every declared member."""
-        ...
-
-
-State = TypeVar("State", bound=Declared)
-
-
-@dataclass(frozen=True)
-class Held(Generic[State]):
-    """What a turn works with while the Lease is held.
-
-    `declared` reads what is declared now, `missing_since` is as for `converge`, `dialer` how to get to servers
-    (None: to their addresses, with the password that the own server takes).
-    """
-
-    runtime: Runtime
-    api: Api
-    lease: Lease
-    declared: Callable[[], State | None]
-    missing_since: Mapping[Member, float]
-    dialer: Dialer | None = None
-
-
-@dataclass(frozen=True)
-class Duty(Generic[State]):
-    """What turns are about: how what is declared is read (API, namespace, instance), and how it is brought about.
-
-    `heal` raises Interrupted, where it was stopped, and the errors of the API, where nothing could be begun.
-    """
-
-    read: Callable[[Api, str, str], State | None]
-    heal: Callable[[Held[State]], Turn]
-
-
-def _heal_a_cluster(held: Held[DeclaredState]) -> Turn:
-    from valkeyctl.agent.heal import heal  # noqa: PLC0415 - heavy, see above
-
-    return heal(
-        held.runtime,
-        held.api,
-        held.lease,
-        declared=held.declared,
-        missing_since=held.missing_since,
-        dialer=held.dialer,
-    )
-
-
-CLUSTER_DUTY = Duty(read_declared, _heal_a_cluster)
-
-
-def why_not(state: Declared | None) -> End:
+def why_not(state: DeclaredState | None) -> End:
     """How a turn ends at once where agents may not heal."""
     if state is None:
         return End.NOT_DECLARED
     return End.PAUSED if state.paused else End.SWITCHED_OFF
 
 
-class Turns(Generic[State]):
+class Turns:
     """Takes turns; knows from one to the next what it has seen of the Lease and what is declared."""
 
-    def __init__(self, runtime: Runtime, api: Api, duty: Duty[State], *, dialer: Dialer | None = None) -> None:
+    def __init__(self, runtime: Runtime, api: Api, *, dialer: Dialer | None = None) -> None:
         """`dialer` as for `heal`."""
-        self._duty = duty
         self._runtime = runtime
         place = runtime.environment
         self._api = api.patient(API_PATIENCE_S)
         self._lease = AgentTurn(api, place.namespace, place.instance, pod=place.pod)
         self._dialer = dialer
-        self.declared: State | None = None
+        self.declared: DeclaredState | None = None
         """What was declared when that was read last."""
 
     def take(self, *, after_others: bool, missing_since: Mapping[Member, float]) -> Turn:
@@ -149,22 +82,29 @@ class Turns(Generic[State]):
         state = self._read_declared()
         if state is None or not state.may_heal:
             return Turn(why_not(state))
-        if self._runtime.environment.member not in state.members:
+        if self._runtime.environment.member not in state.spec.members:
             # Its shard is new and not declared yet, or leaving: what becomes of it is for `up`, or for the others.
             return Turn(End.LEAVING)
         lease = self._lease.take(after_others=after_others)
         if lease is None:
             return Turn(End.HELD if self._lease.held_by_others else End.ATTENDED)
         try:
-            return self._duty.heal(
-                Held(self._runtime, self._api, lease, self._read_declared, missing_since, self._dialer)
+            from valkeyctl.agent.heal import heal  # noqa: PLC0415 - heavy, see above
+
+            return heal(
+                self._runtime,
+                self._api,
+                lease,
+                declared=self._read_declared,
+                missing_since=missing_since,
+                dialer=self._dialer,
             )
         except Interrupted as error:
             return Turn(End.STOPPED, error.what)
         finally:
             lease.release()
 
-    def _read_declared(self) -> State | None:
+    def _read_declared(self) -> DeclaredState | None:
         place = self._runtime.environment
-        self.declared = self._duty.read(self._api, place.namespace, place.instance)
+        self.declared = read_declared(self._api, place.namespace, place.instance)
         return self.declared

@@ -6,9 +6,9 @@ import os
 import select
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from valkeyctl.agent.logs import Log
 from valkeyctl.agent.resp import Command, ErrorReply, Link, Nonsense, Reply, connected
@@ -24,26 +24,7 @@ MOTION_S = 30.0
 ANSWER_S = 1.0
 """How long an answer may take before the server counts as silent."""
 LARGE_TABLE = 64 << 10  # bytes; longer node tables are looked at more rarely, so that looking costs the same
-
-
-@dataclass(frozen=True)
-class Look:
-    """What a server is asked at each look, and what its answers, of which none is a refusal, make of the state.
-
-    `read` raises Nonsense for what it doesn't understand. `at_rest_s` is between two looks at one that serves.
-    """
-
-    questions: tuple[Command, ...]
-    read: Callable[[ServerState, Sequence[Reply]], ServerState]
-    at_rest_s: float = AT_REST_S
-
-
-def _of_a_cluster(state: ServerState, replies: Sequence[Reply]) -> ServerState:
-    nodes, cluster_info, info = (text_of(reply) for reply in replies)
-    return replace(state, nodes=nodes, cluster_info=cluster_info, info=info)
-
-
-CLUSTER_LOOK = Look(tuple(wire.OBSERVATION), _of_a_cluster)
+_LOOK: tuple[Command, ...] = tuple(wire.OBSERVATION)
 
 
 class Watch:
@@ -52,16 +33,8 @@ class Watch:
     `listeners` are called with every look, before anybody else sees it, by the watching thread; they must be quick.
     """
 
-    def __init__(
-        self,
-        address: str,
-        port: int,
-        passwords: Callable[[], tuple[bytes, ...]],
-        log: Log,
-        look: Look = CLUSTER_LOOK,
-    ) -> None:
+    def __init__(self, address: str, port: int, passwords: Callable[[], tuple[bytes, ...]], log: Log) -> None:
         """`passwords` are those that the server may take, tried in order on each connection."""
-        self._what = look
         self._where = (address, port)
         self._passwords = passwords
         self._log = log
@@ -135,14 +108,15 @@ class Watch:
 
     def _look(self, link: Link) -> None:
         began_at = time.monotonic()
-        replies = link.ask(*self._what.questions)
+        replies = link.ask(*_LOOK)
         errors = [reply for reply in replies if isinstance(reply, ErrorReply)]
         if errors:
             code = errors[0].code
             phase = Phase.LOADING if code == "LOADING" else Phase.SILENT if code == "BUSY" else Phase.REFUSING
             self._tell(phase, detail=errors[0].text)
             return
-        told = self._what.read(replace(self._next(Phase.SERVING), at=began_at), replies)
+        nodes, cluster_info, info = (_text(reply) for reply in replies)
+        told = replace(self._next(Phase.SERVING), at=began_at, nodes=nodes, cluster_info=cluster_info, info=info)
         if told.facts.get("loading", "0") != "0" or told.facts.get("async_loading", "0") != "0":
             self._tell(Phase.LOADING)
         else:
@@ -153,7 +127,7 @@ class Watch:
         now = time.monotonic()
         moving = now - self._moved_at < MOTION_S
         if self._state.serving and not self._state.not_ready:
-            pause_s = self._what.at_rest_s * max(1.0, len(self._state.nodes) / LARGE_TABLE)
+            pause_s = AT_REST_S * max(1.0, len(self._state.nodes) / LARGE_TABLE)
         else:
             pause_s = IN_MOTION_S if moving else AT_REST_S
         waited = select.select([self._bell, *([link] if link else [])], [], [], pause_s)[0]
@@ -182,8 +156,7 @@ class Watch:
             self._changed.notify_all()
 
 
-def text_of(reply: Reply) -> bytes:
-    """A reply that has to be a text. Raises Nonsense."""
+def _text(reply: Reply) -> bytes:
     if not isinstance(reply, bytes):
         raise Nonsense("a reply of another kind than was asked for")
     return reply

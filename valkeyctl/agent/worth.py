@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
-from valkeyctl.agent.tale import Data, Kind
+from valkeyctl.agent.tale import Data, Kind, Tale
 
 Worth: TypeAlias = tuple[int, float]
 """The greater, the newer; comparable between the members of one shard, measured by the same Scale."""
@@ -16,20 +16,6 @@ _OTHER_LOG, _ELSEWHERE, _LOG_OF_THE_END, _ON_STREAM, _COMPLETE = range(1, 6)
 CLOCKS_S = 1.0
 """A replica's log is taken for newer than its primary's file if it was written to so much later: what the clocks of two
 machines differ and what a write needs to get there is less."""
-
-
-class Teller(Protocol):
-    """What a member told of its data; a `Tale` does."""
-
-    @property
-    def data(self) -> Data:
-        """The dataset that it has, or would have if its server started now."""
-        ...
-
-    @property
-    def synced(self) -> bool | None:
-        """Whether a replica was in sync when its primary was last heard."""
-        ...
 
 
 class Scale:
@@ -44,10 +30,10 @@ class Scale:
     written to; that may be two seconds before its server died, so a living copy that was in sync comes before it.
     """
 
-    def __init__(self, copies: Iterable[Teller]) -> None:
+    def __init__(self, copies: Iterable[Tale]) -> None:
         self._streams = {tale.data.replication_id for tale in copies if tale.synced and tale.data.kind is Kind.LIVE}
 
-    def is_ahead(self, replica: Teller, primary: Teller) -> bool:
+    def is_ahead(self, replica: Tale, primary: Tale) -> bool:
         """Whether a replica has newer data than its primary would load if that started now."""
         kinds = (replica.data.kind, primary.data.kind)
         if kinds[0] in (Kind.LOG, Kind.FULL_LOG) and kinds[1] is Kind.SNAPSHOT:
@@ -55,7 +41,7 @@ class Scale:
             return (replica.data.written_at or 0.0) > (primary.data.written_at or 0.0) + CLOCKS_S
         return self.replica(replica) > self.primary(primary)
 
-    def primary(self, tale: Teller) -> Worth:
+    def primary(self, tale: Tale) -> Worth:
         """What a primary's data is worth."""
         data = tale.data
         match data.kind:
@@ -68,7 +54,7 @@ class Scale:
             case Kind.FULL_LOG | Kind.LIVE | Kind.UNKNOWN:
                 return (_COMPLETE, 0.0)
 
-    def replica(self, tale: Teller) -> Worth:
+    def replica(self, tale: Tale) -> Worth:
         """What a replica's copy is worth."""
         data = tale.data
         match data.kind:

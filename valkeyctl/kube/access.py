@@ -35,7 +35,6 @@ READ_TIMEOUT_S = 10.0
 PAGE = 500
 METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _PAUSE_S = 0.25
-_AT_ONCE_S = 1e-3
 
 
 def connect(kubeconfig: str | None, context: str | None) -> Api:
@@ -73,21 +72,14 @@ class Api:
     waited for their own time-out would add up.
     """
 
-    def __init__(
-        self, target: Target, *, patience_s: float = 0.0, link: Link | None = None, answer_s: float | None = None
-    ) -> None:
+    def __init__(self, target: Target, *, patience_s: float = 0.0, link: Link | None = None) -> None:
         self.target = target
         self.patience_s = patience_s
         self._link = link or Link(target)
-        self._answer_s = answer_s
 
     def patient(self, patience_s: float) -> Api:
         """The same connections with another patience."""
-        return Api(self.target, patience_s=patience_s, link=self._link, answer_s=self._answer_s)
-
-    def hasty(self, answer_s: float) -> Api:
-        """The same connections for who can't wait: each request is sent, and has so long to be answered, in seconds."""
-        return Api(self.target, patience_s=_AT_ONCE_S, link=self._link, answer_s=answer_s)
+        return Api(self.target, patience_s=patience_s, link=self._link)
 
     def __repr__(self) -> str:
         return f"Api({self.target.server}, {self.target.origin})"
@@ -227,7 +219,7 @@ class Api:
                 self.target.server + path,
                 body=None if body is None else json.dumps(body).encode(),
                 headers=sent,
-                timeout=streamed or self._timeout(),
+                timeout=streamed or urllib3.Timeout(connect=CONNECT_TIMEOUT_S, read=READ_TIMEOUT_S),
                 preload_content=streamed is None,
                 retries=False,
                 redirect=False,
@@ -236,11 +228,6 @@ class Api:
             text = _unreachable(self.target, error)
             self._link.remember_silence(text)
             raise ApiUnreachable(text) from error
-
-    def _timeout(self) -> urllib3.Timeout:
-        if self._answer_s is not None:
-            return urllib3.Timeout(total=self._answer_s)
-        return urllib3.Timeout(connect=CONNECT_TIMEOUT_S, read=READ_TIMEOUT_S)
 
     def _refusal(self, method: str, path: str, response: urllib3.BaseHTTPResponse) -> ApiError:
         try:

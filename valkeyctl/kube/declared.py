@@ -13,26 +13,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from valkeyctl.dataplane import Spec, describe_layout, parse_layout
-from valkeyctl.dataplane.model import CLIENT_PORT, Member
+from valkeyctl.dataplane.model import CLIENT_PORT
 from valkeyctl.kube.access import Api, Object, path_of
-from valkeyctl.kube.declared_text import FORMAT, KEY, DeclaredUnreadable, declared_architecture, read_text
-from valkeyctl.kube.errors import ApiConflict, ApiNotFound
-from valkeyctl.kube.labels import CLUSTER, OWNER_ANNOTATION, declared_name, instance_labels
+from valkeyctl.kube.errors import ApiConflict, ApiNotFound, KubeError
+from valkeyctl.kube.labels import OWNER_ANNOTATION, declared_name, instance_labels
 
-__all__ = [
-    "FORMAT",
-    "KEY",
-    "DeclaredState",
-    "DeclaredUnreadable",
-    "declared_architecture",
-    "ensure_declared",
-    "parse_declared",
-    "put_declared",
-    "read_declared",
-    "remove_declared",
-    "render_declared",
-    "write_declared",
-]
+KEY = "declared.json"
+#: Raised when a reader of an older version would misunderstand what is written.
+FORMAT = 1
+
+
+class DeclaredUnreadable(KubeError):  # noqa: N818 - reads as what happened
+    """The ConfigMap holds something that this version doesn't understand: nobody may act on a guess."""
 
 
 @dataclass(frozen=True)
@@ -54,11 +46,6 @@ class DeclaredState:
         """Whether agents may do anything about what differs from it."""
         return self.heal and not self.paused
 
-    @property
-    def members(self) -> tuple[Member, ...]:
-        """Every declared member."""
-        return self.spec.members
-
 
 def read_declared(api: Api, namespace: str, instance: str) -> DeclaredState | None:
     """What is declared; None where nothing is (yet, or any more). Errors: DeclaredUnreadable, those of the API."""
@@ -68,12 +55,12 @@ def read_declared(api: Api, namespace: str, instance: str) -> DeclaredState | No
 
 def write_declared(api: Api, namespace: str, instance: str, state: DeclaredState) -> None:
     """Says what is declared. Idempotent; to be called by who holds the Lease. Errors: those of the API."""
-    put_declared(api, namespace, instance, state.owner, {KEY: render_declared(state)})
+    _put(api, namespace, instance, state.owner, {KEY: render_declared(state)})
 
 
-def ensure_declared(api: Api, namespace: str, instance: str, owner: str, *, architecture: str = CLUSTER) -> None:
+def ensure_declared(api: Api, namespace: str, instance: str, owner: str) -> None:
     """Makes the ConfigMap, empty, where there is none: agents then see that nothing is declared yet. Idempotent."""
-    put_declared(api, namespace, instance, owner, {}, architecture=architecture)
+    _put(api, namespace, instance, owner, {})
 
 
 def remove_declared(api: Api, namespace: str, instance: str, owner: str) -> None:
@@ -109,10 +96,22 @@ def parse_declared(known: Object, instance: str) -> DeclaredState | None:
 
     Errors: DeclaredUnreadable.
     """
-    return read_text(known, instance, _state)
+    text = (known.get("data") or {}).get(KEY)
+    if not text:
+        return None
+    owner = str((known["metadata"].get("annotations") or {}).get(OWNER_ANNOTATION) or "")
+    try:
+        return _state(json.loads(text), instance, owner)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DeclaredUnreadable(
+            f"ConfigMap {declared_name(instance)} is not understood: {type(error).__name__} {error}",
+            remedy="The next `pulumi up` writes it anew.",
+        ) from error
 
 
 def _state(told: Mapping[str, Any], instance: str, owner: str) -> DeclaredState:
+    if told["format"] != FORMAT:
+        raise ValueError(f"it is of format {told['format']}, this version knows {FORMAT}")
     after = told.get("takeoverAfterSeconds")
     timeout = told.get("nodeTimeoutMs")
     spec = Spec(
@@ -135,13 +134,10 @@ def _state(told: Mapping[str, Any], instance: str, owner: str) -> DeclaredState:
     )
 
 
-def put_declared(
-    api: Api, namespace: str, instance: str, owner: str, data: Mapping[str, str], *, architecture: str = CLUSTER
-) -> None:
-    """Puts these keys into the ConfigMap, which is made where there is none. Idempotent."""
+def _put(api: Api, namespace: str, instance: str, owner: str, data: Mapping[str, str]) -> None:
     collection = path_of("v1", "configmaps", namespace)
     path = f"{collection}/{declared_name(instance)}"
-    metadata: Object = {"labels": instance_labels(instance, architecture), "annotations": {OWNER_ANNOTATION: owner}}
+    metadata: Object = {"labels": instance_labels(instance), "annotations": {OWNER_ANNOTATION: owner}}
     patch: Object = {"metadata": metadata, **({"data": dict(data)} if data else {})}
     try:
         api.merge(path, patch)

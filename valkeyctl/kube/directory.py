@@ -39,11 +39,9 @@ class Directory:
         return self.api.items(path, {"labelSelector": selector(self.instance)})
 
     def beyond(self, shards: int) -> tuple[Member, ...]:
-        """The members of shards from the number `shards` on that exist: leaving, where no more are declared."""
-        return tuple(sorted(member for member in self.there() if member.shard >= shards))
-
-    def there(self) -> frozenset[Member]:
-        """The members that exist: as StatefulSets want them, or as Pods that are still there."""
+        """The members of shards from the number `shards` on that exist: as StatefulSets want them, or as Pods that are
+        still there. They are leaving, where no more shards than that are declared.
+        """
         wanted = {
             Member(shard, ordinal)
             for workload in self.workloads()
@@ -51,7 +49,7 @@ class Directory:
             for ordinal in range(int((workload.get("spec") or {}).get("replicas") or 0))
         }
         there = {member for pod in self.pods() if (member := self.member_of(pod)) is not None}
-        return frozenset(wanted | there)
+        return tuple(sorted(member for member in wanted | there if member.shard >= shards))
 
     def member_of(self, pod: Object) -> Member | None:
         """See `member_of`."""

@@ -17,28 +17,18 @@ OWNER_ANNOTATION = "valkeyctl/owner"
 
 #: The container that runs the server.
 SERVER_CONTAINER = "server"
-#: The container that runs a Sentinel.
-SENTINEL_CONTAINER = "sentinel"
 #: Who writes our objects and events.
 MANAGER = "valkeyctl"
 #: The reason of the Event by which an agent says that its server refuses what is declared.
 REFUSED_REASON = "SettingsRefused"
 
 
-#: The architectures: what an instance's objects carry under `COMPONENT_LABEL`.
-CLUSTER, REPLICA, FAILOVER = "cluster", "replica", "failover"
-#: The same of the objects of a set of Sentinels.
-SENTINEL = "sentinel"
-#: NAME_LABEL of those objects: another one than the servers', whose Services and budget must not take Sentinels.
-SENTINEL_NAME = "valkey-sentinel"
-
-
-def instance_labels(instance: str, architecture: str = CLUSTER) -> dict[str, str]:
+def instance_labels(instance: str) -> dict[str, str]:
     """The labels of the objects that the lifecycle writes by itself."""
     return {
         NAME_LABEL: "valkey",
         INSTANCE_LABEL: instance,
-        COMPONENT_LABEL: architecture,
+        COMPONENT_LABEL: "cluster",
         PART_OF_LABEL: "valkey",
         MANAGED_BY_LABEL: "pulumi",
     }
@@ -77,34 +67,3 @@ def declared_name(instance: str) -> str:
 def config_name(instance: str) -> str:
     """The ConfigMap with the server's settings."""
     return f"{instance}-config"
-
-
-def primary_service_name(instance: str) -> str:
-    """The Service of a dataset's primary, and the EndpointSlice by which it is known. For writers."""
-    return f"{instance}-rw"
-
-
-def replicas_service_name(instance: str) -> str:
-    """The Service of a dataset's replicas in sync, and its EndpointSlice. For readers."""
-    return f"{instance}-ro"
-
-
-def primary_lease_name(instance: str) -> str:
-    """The Lease whose holder is the primary, where the agents fail over by it."""
-    return f"{instance}-primary"
-
-
-def sentinel_set_name(name: str) -> str:
-    """The StatefulSet, headless Service, disruption budget, ConfigMap and Secret of a set of Sentinels."""
-    return f"{name}-sentinel"
-
-
-def sentinel_host(name: str, namespace: str, ordinal: int) -> str:
-    """The DNS name that a Sentinel of the set announces: `<name>-sentinel-<n>.<name>-sentinel.<namespace>.svc`."""
-    everybody = sentinel_set_name(name)
-    return f"{everybody}-{ordinal}.{everybody}.{namespace}.svc"
-
-
-def monitored_name(instance: str, namespace: str) -> str:
-    """Under which name the Sentinels monitor a dataset: unique among all that could share them."""
-    return f"{namespace}.{instance}"

@@ -23,7 +23,7 @@ from valkeyctl.dataplane.errors import Interrupted
 from valkeyctl.kube.access import Api, Object, path_of
 from valkeyctl.kube.errors import ApiConflict, ApiError, ApiNotFound, KubeError, LeaseHeld
 from valkeyctl.kube.holder import Holder, parse_holder, this_process
-from valkeyctl.kube.labels import CLUSTER, OWNER_ANNOTATION, instance_labels
+from valkeyctl.kube.labels import OWNER_ANNOTATION, instance_labels
 
 HOLDER_ANNOTATION = "valkeyctl/holder"
 #: Who asks the present holder to give way. Gone as soon as somebody takes the Lease.
@@ -259,13 +259,12 @@ class AgentTurn:
         return bool(wish) and now - self._wished_at < WISH_KEPT_S
 
 
-def ensure_lease(api: Api, namespace: str, instance: str, owner: str, *, architecture: str = CLUSTER) -> None:
+def ensure_lease(api: Api, namespace: str, instance: str, owner: str) -> None:
     """Makes the Lease, held by nobody, where there is none: agents may take it and not make it. Idempotent."""
     claim = Claim(namespace, instance, owner, this_process("none"), Timing())
     if api.find(claim.path) is None:
         body = _new(claim)
         body["metadata"]["annotations"].pop(HOLDER_ANNOTATION)
-        body["metadata"]["labels"] = instance_labels(instance, architecture)
         body["spec"] = {"holderIdentity": "", "leaseDurationSeconds": claim.timing.duration_s, "leaseTransitions": 0}
         with suppress(ApiConflict):
             api.create(claim.collection, body)

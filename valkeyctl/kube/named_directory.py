@@ -39,7 +39,7 @@ class NamedDirectory:
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self.api, self.namespace, self.instance, self.port = api, namespace, instance, port
-        self.members = members
+        self._members = members
         self._now = now
         self._pods: dict[Member, Object | None] = {}
         self._endpoints: dict[Member, Endpoint] = {}
@@ -48,13 +48,13 @@ class NamedDirectory:
     def __call__(self) -> Mapping[Member, Endpoint]:
         """Where the members are now; one of whom nothing is known yet, or not recently, is read first."""
         now, never = self._now(), float("-inf")
-        missing = len(self.members) - len(self._endpoints)
+        missing = len(self._members) - len(self._endpoints)
         settled_s = max(SETTLED_S, len(self._endpoints) / MOST_PER_S)
         missing_s = max(MISSING_S, missing / MOST_PER_S)
         self._read(
             [
                 member
-                for member in self.members
+                for member in self._members
                 if now - self._read_at.get(member, never) >= (settled_s if member in self._endpoints else missing_s)
             ]
         )
@@ -67,7 +67,7 @@ class NamedDirectory:
 
     def workloads(self) -> list[Object]:
         """The StatefulSets of the declared shards that exist."""
-        shards = sorted({member.shard for member in self.members})
+        shards = sorted({member.shard for member in self._members})
         names = [workload_name(self.instance, shard) for shard in shards]
         found = self._all([path_of("apps/v1", "statefulsets", self.namespace, name) for name in names])
         return [workload for workload in found if workload is not None]

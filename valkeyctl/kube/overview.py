@@ -15,7 +15,6 @@ from valkeyctl.dataplane import (
     Member,
     NodeView,
     Phase,
-    Report,
     Role,
     Spec,
     Status,
@@ -27,25 +26,19 @@ from valkeyctl.dataplane import (
     planned_layout,
     report,
 )
-from valkeyctl.dataplane.dataset_report import DatasetReport
 from valkeyctl.dataplane.errors import InvalidSlots, ValkeyctlError
 from valkeyctl.kube.access import Api, Object, path_of
-from valkeyctl.kube.dataset_overview import lines_of, look_with_a_kubeconfig, sentinels_of, servers_of
 from valkeyctl.kube.directory import Directory
 from valkeyctl.kube.errors import ApiForbidden, KubeError
 from valkeyctl.kube.forward import dialer_for
 from valkeyctl.kube.labels import (
-    CLUSTER,
     COMPONENT_LABEL,
-    FAILOVER,
     INSTANCE_LABEL,
     NAME_LABEL,
     OWNER_ANNOTATION,
-    REPLICA,
     SHARD_LABEL,
     status_name,
 )
-from valkeyctl.kube.member_overview import MemberOverview, SentinelOverview
 from valkeyctl.kube.nodes import read_nodes, zones_of
 from valkeyctl.kube.paused import paused_condition, running_pods
 from valkeyctl.kube.pods import PodFacts, on_lost_nodes, pod_facts
@@ -53,8 +46,24 @@ from valkeyctl.kube.secrets import read_credentials
 from valkeyctl.kube.status import Declared, InstanceStatus, parse_status
 from valkeyctl.kube.trouble import advice, pod_conditions, trouble
 
+CLUSTER = "cluster"
 _AT_ONCE = 4
 NO_POD = "wait until it has a running Pod"
+
+
+@dataclass(frozen=True)
+class MemberOverview:
+    """One Pod and its server. `lag` is how many bytes of its primary's stream a replica lacks; None where unknown."""
+
+    pod: str
+    role: str
+    slots: str = ""
+    lag: int | None = None
+    keys: int | None = None
+    node: str = ""
+    zone: str = ""
+    version: str = ""
+    problem: str = ""
 
 
 @dataclass(frozen=True)
@@ -80,7 +89,6 @@ class Overview:
     server_version: str = ""
     architecture: str = CLUSTER
     owner: str = ""
-    sentinels: Sequence[SentinelOverview] = ()
 
 
 @dataclass(frozen=True)
@@ -113,8 +121,7 @@ def find_instances(api: Api, namespace: str | None, instance: str | None) -> lis
 
 def overview(api: Api, found: Found, transport: str) -> Overview:
     """Looks at one instance. What cannot be seen is said in the result; only a broken kubeconfig raises."""
-    kinds = {CLUSTER: _cluster, REPLICA: _dataset, FAILOVER: _dataset}
-    seen = kinds[found.architecture](api, found, transport) if found.architecture in kinds else _as_told(api, found)
+    seen = _cluster(api, found, transport) if found.architecture == CLUSTER else _as_told(api, found)
     return replace(seen, architecture=found.architecture, owner=found.owner)
 
 
@@ -154,71 +161,30 @@ def _cluster(api: Api, found: Found, transport: str) -> Overview:
         )
         view = observe(spec, directory(), dialer_for(transport, api, found.namespace, credentials))
     except ValkeyctlError as error:
-        return _unreachable(found, busy, error)
+        return Overview(
+            found.namespace,
+            found.instance,
+            "Unreachable",
+            status.conditions if status else (),
+            failure=status.failure if status else "",
+            failure_of=status.failure_of if status else "",
+            busy=busy,
+            problem=str(error),
+        )
     nodes = _nodes(api, facts)
     facts = on_lost_nodes(facts, nodes)
     told, next_ = report(spec, view), plan(spec, view)
-    members = _members(spec, view, facts, zones_of(nodes))
-    todo = () if isinstance(next_, Done) else _todo(next_)
-    return _answer(found, busy, told, facts, members=members, todo=todo)
-
-
-def _dataset(api: Api, found: Found, transport: str) -> Overview:
-    declared, status = found.declared, found.status
-    directory = Directory(api, found.namespace, found.instance, declared.port)
-    busy = _busy(api, found)
-    if declared.paused:
-        return _resting(found, directory, busy)
-    try:
-        seen = look_with_a_kubeconfig(directory, declared, status, transport)
-        facts = pod_facts(directory, seen.spec.members)
-    except ValkeyctlError as error:
-        return _unreachable(found, busy, error)
-    nodes = _nodes(api, facts)
-    facts = on_lost_nodes(facts, nodes)
-    members = servers_of(seen, facts, zones_of(nodes))
-    todo = (*lines_of(seen.plan), *lines_of(seen.plan_of_sentinels))
-    overview = _answer(found, busy, seen.report, facts, members=members, todo=todo)
-    # Nothing that it takes to be right shows in the plans where only the Services lead astray.
-    failure = status.failure if status and seen.report.phase is not Phase.READY else ""
-    return replace(overview, sentinels=sentinels_of(seen), failure=overview.failure or failure)
-
-
-def _unreachable(found: Found, busy: str, error: ValkeyctlError) -> Overview:
-    status = found.status
-    return Overview(
-        found.namespace,
-        found.instance,
-        "Unreachable",
-        status.conditions if status else (),
-        failure=status.failure if status else "",
-        failure_of=status.failure_of if status else "",
-        busy=busy,
-        problem=str(error),
-    )
-
-
-def _answer(
-    found: Found,
-    busy: str,
-    told: Report | DatasetReport,
-    facts: Sequence[PodFacts],
-    *,
-    members: Sequence[MemberOverview],
-    todo: Sequence[str],
-) -> Overview:
-    """What is told of an instance whose servers were asked. `todo`: what its plan says; nothing where all is right."""
-    status, hints = found.status, advice(facts)
-    failure = status.failure if status and todo else ""
+    todo = advice(facts)
+    failure = status.failure if status and not isinstance(next_, Done) else ""
     return Overview(
         found.namespace,
         found.instance,
         str(told.phase),
         (*told.conditions, *pod_conditions(facts)),
-        members,
-        hints,
+        _members(spec, view, facts, zones_of(nodes)),
+        todo,
         # Where a person has to act, nothing comes of waiting.
-        tuple(line for line in todo if not (hints and line.endswith(NO_POD))),
+        tuple(line for line in _todo(next_) if not (todo and line.endswith(NO_POD))),
         # What the conditions say of the Pods needn't be said twice.
         failure.replace(f". Pods: {'; '.join(trouble(facts))}", ""),
         status.failure_of if status and failure else "",
@@ -280,9 +246,7 @@ def _find(api: Api, namespace: str | None, instance: str | None) -> list[Found]:
             *key,
             statuses.get(key),
             _declared(statuses.get(key), shards.get(key, [])),
-            architecture=str(
-                described[key]["labels"].get(COMPONENT_LABEL) or _declared(statuses.get(key)).architecture
-            ),
+            architecture=str(described[key]["labels"].get(COMPONENT_LABEL) or CLUSTER),
             owner=str((described[key].get("annotations") or {}).get(OWNER_ANNOTATION) or ""),
         )
         for key in sorted({*statuses, *shards})
@@ -297,7 +261,7 @@ def _is_status(item: Object) -> bool:
     return bool(item["metadata"]["name"] == status_name(_key(item)[1]))
 
 
-def _declared(status: InstanceStatus | None, workloads: Sequence[Object] = ()) -> Declared:
+def _declared(status: InstanceStatus | None, workloads: Sequence[Object]) -> Declared:
     if status is not None and status.declared is not None:
         return status.declared
     replicas = max((int((w.get("spec") or {}).get("replicas") or 1) for w in workloads), default=1) - 1

@@ -13,21 +13,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from valkeyctl.dataplane import Condition, Status, member_of_host
+from valkeyctl.dataplane import Condition, Status
 from valkeyctl.kube.access import Api, Object, path_of
 from valkeyctl.kube.declared import remove_declared
 from valkeyctl.kube.errors import ApiConflict, ApiNotFound
-from valkeyctl.kube.labels import (
-    CLUSTER,
-    COMPONENT_LABEL,
-    OWNER_ANNOTATION,
-    declared_name,
-    instance_labels,
-    primary_lease_name,
-    primary_service_name,
-    replicas_service_name,
-    status_name,
-)
+from valkeyctl.kube.labels import OWNER_ANNOTATION, declared_name, instance_labels, status_name
 
 _DONE_KEPT = 100
 
@@ -37,9 +27,6 @@ class Declared:
     """What the program declares of an instance: enough to look at it with nothing but a kubeconfig.
 
     `credentials` name the Secret and its key, `{"user": …, "secretName": …, "key": …}`; never the password.
-
-    Of one dataset: `persistent`, its members have volumes; `automatic_failover_s`, the duration of the Lease by which
-    its agents fail over, None where they don't; `sentinel`, the Sentinels that watch it, as `Dataset` takes them.
     """
 
     shards: int
@@ -49,10 +36,6 @@ class Declared:
     credentials: Mapping[str, str | None] | None = None
     tls: bool = False
     paused: bool = False
-    architecture: str = CLUSTER
-    persistent: bool = False
-    automatic_failover_s: int | None = None
-    sentinel: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -63,8 +46,7 @@ class InstanceStatus:
     `finished`: an `up` has come to its good end, so that Pulumi's state has the topology; an instance may be formed
     without it, where agents went on with what a killed `up` began.
 
-    `observer`: who saw it, "up of acme/valkey/prod" or "agent sessions-s0-0". `handed_over`: the token of the last
-    handover that a person declared and an `up` carried out.
+    `observer`: who saw it, "up of acme/valkey/prod" or "agent sessions-s0-0".
     """
 
     phase: str
@@ -78,7 +60,6 @@ class InstanceStatus:
     formed: bool = False
     finished: bool = False
     destroying: bool = False
-    handed_over: str = ""
     declared: Declared | None = None
     observed_at: str = ""
     observer: str = ""
@@ -93,13 +74,12 @@ def read_status(api: Api, namespace: str, instance: str) -> InstanceStatus | Non
 
 def write_status(api: Api, namespace: str, instance: str, owner: str, status: InstanceStatus) -> None:
     """Writes the status; what it does not name stays out. Idempotent. Errors: those of the API."""
-    architecture = status.declared.architecture if status.declared else None
-    _put(api, namespace, instance, owner, render_status(status), architecture=architecture)
+    _put(api, namespace, instance, owner, render_status(status))
 
 
-def ensure_status(api: Api, namespace: str, instance: str, owner: str, *, architecture: str = CLUSTER) -> None:
+def ensure_status(api: Api, namespace: str, instance: str, owner: str) -> None:
     """Makes the status ConfigMap, empty, where there is none: agents may write into it and not make it. Idempotent."""
-    _put(api, namespace, instance, owner, {}, architecture=architecture)
+    _put(api, namespace, instance, owner, {})
 
 
 def write_seen(api: Api, namespace: str, instance: str, status: InstanceStatus) -> None:
@@ -109,9 +89,7 @@ def write_seen(api: Api, namespace: str, instance: str, status: InstanceStatus) 
     never taken back. Errors: those of the API; ApiNotFound where there is no status.
     """
     seen = {
-        key: value
-        for key, value in render_status(status).items()
-        if key not in ("declared", "destroying", "finished", "handedOver")
+        key: value for key, value in render_status(status).items() if key not in ("declared", "destroying", "finished")
     }
     if not status.formed:
         seen.pop("formed")
@@ -132,16 +110,13 @@ def mark_destroying(api: Api, namespace: str, instance: str, owner: str) -> None
 
 
 def remove_traces(api: Api, namespace: str, instance: str, owners: Collection[str]) -> None:
-    """Deletes what the lifecycle wrote for an instance, if one of the owners' is on it: its two ConfigMaps, its Leases
-    and its EndpointSlices.
+    """Deletes what the lifecycle wrote for an instance: its two ConfigMaps and its Lease, if one of the owners' is on
+    them.
     """
     for version, plural, name in (
         ("v1", "configmaps", declared_name(instance)),
         ("v1", "configmaps", status_name(instance)),
         ("coordination.k8s.io/v1", "leases", instance),
-        ("coordination.k8s.io/v1", "leases", primary_lease_name(instance)),
-        ("discovery.k8s.io/v1", "endpointslices", primary_service_name(instance)),
-        ("discovery.k8s.io/v1", "endpointslices", replicas_service_name(instance)),
     ):
         path = path_of(version, plural, namespace, name)
         known = api.find(path)
@@ -164,7 +139,6 @@ def render_status(status: InstanceStatus) -> dict[str, str | None]:
         "formed": "true" if status.formed else None,
         "finished": "true" if status.finished else None,
         "destroying": "true" if status.destroying else None,
-        "handedOver": status.handed_over or None,
         "declared": None if declared is None else _json(_declared(declared)),
         "observedAt": status.observed_at or _now(),
         "observer": status.observer or None,
@@ -190,7 +164,6 @@ def parse_status(known: Object) -> InstanceStatus:
         formed=data.get("formed") == "true",
         finished=data.get("finished") == "true",
         destroying=data.get("destroying") == "true",
-        handed_over=data.get("handedOver", ""),
         declared=None
         if declared is None
         else Declared(
@@ -201,10 +174,6 @@ def parse_status(known: Object) -> InstanceStatus:
             credentials=declared.get("credentials"),
             tls=bool(declared.get("tls")),
             paused=declared.get("paused") is True,
-            architecture=str(declared.get("architecture") or CLUSTER),
-            persistent=declared.get("persistent") is True,
-            automatic_failover_s=declared.get("automaticFailoverSeconds"),
-            sentinel=declared.get("sentinel"),
         ),
         observed_at=data.get("observedAt", ""),
         observer=data.get("observer", ""),
@@ -212,28 +181,9 @@ def parse_status(known: Object) -> InstanceStatus:
     )
 
 
-def recorded_primary(status: InstanceStatus | None) -> int | None:
-    """The ordinal of a dataset's member that was last seen to be the primary, as the status tells; else None. Pure."""
-    pod = status.primaries.get("s0", "") if status is not None else ""
-    member = member_of_host(pod.rpartition("-s0-")[0], pod)
-    return None if member is None else member.ordinal
-
-
-def _put(
-    api: Api,
-    namespace: str,
-    instance: str,
-    owner: str,
-    data: Mapping[str, str | None],
-    *,
-    architecture: str | None = None,
-) -> None:
-    """`architecture` None leaves what the labels say of it."""
+def _put(api: Api, namespace: str, instance: str, owner: str, data: Mapping[str, str | None]) -> None:
     collection = path_of("v1", "configmaps", namespace)
-    labels = instance_labels(instance, architecture or CLUSTER)
-    if architecture is None:
-        labels.pop(COMPONENT_LABEL)
-    metadata: Object = {"labels": labels, "annotations": {OWNER_ANNOTATION: owner}}
+    metadata: Object = {"labels": instance_labels(instance), "annotations": {OWNER_ANNOTATION: owner}}
     patch: Object = {"metadata": metadata, **({"data": dict(data)} if data else {})}
     path = f"{collection}/{status_name(instance)}"
     try:
@@ -257,12 +207,6 @@ def _condition(condition: Condition) -> dict[str, str]:
 
 
 def _declared(declared: Declared) -> dict[str, Any]:
-    of_a_dataset: dict[str, Any] = {
-        "architecture": declared.architecture,
-        "persistent": declared.persistent,
-        "automaticFailoverSeconds": declared.automatic_failover_s,
-        "sentinel": None if declared.sentinel is None else dict(declared.sentinel),
-    }
     return {
         "shards": declared.shards,
         "replicas": declared.replicas,
@@ -271,7 +215,6 @@ def _declared(declared: Declared) -> dict[str, Any]:
         "credentials": None if declared.credentials is None else dict(declared.credentials),
         "tls": declared.tls,
         "paused": declared.paused,
-        **({} if declared.architecture == CLUSTER else of_a_dataset),
     }
 
 

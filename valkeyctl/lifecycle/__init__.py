@@ -2,22 +2,10 @@
 
 from valkeyctl.lifecycle.agent_code import AgentCode
 from valkeyctl.lifecycle.connection import Connection
-from valkeyctl.lifecycle.dataset import Dataset
 from valkeyctl.lifecycle.guard import ShardGuard
 from valkeyctl.lifecycle.namespace import Namespace
 from valkeyctl.lifecycle.password import Password
 from valkeyctl.lifecycle.prepare import Prepare
-from valkeyctl.lifecycle.sentinels import Sentinels
 from valkeyctl.lifecycle.topology import Topology
 
-__all__ = [
-    "AgentCode",
-    "Connection",
-    "Dataset",
-    "Namespace",
-    "Password",
-    "Prepare",
-    "Sentinels",
-    "ShardGuard",
-    "Topology",
-]
+__all__ = ["AgentCode", "Connection", "Namespace", "Password", "Prepare", "ShardGuard", "Topology"]

@@ -5,7 +5,7 @@ Pure: the old inputs, the new ones, and what the status ConfigMap last told.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from valkeyctl.dataplane import Layout, describe_layout, planned_layout
@@ -73,9 +73,9 @@ def planned_inputs(olds: Props, news: Props, live: InstanceStatus | None) -> dic
         )
     previous = standing(olds, live)
     layout = planned_layout(shards, previous, explicit)
-    refuse_lost_copies(olds, news)
+    _refuse_lost_copies(olds, news)
     inputs["layout"] = describe_layout(layout)
-    refuse_change_of_shape(olds, inputs, ("shards", "replicas"))
+    _refuse_beside_a_pause(olds, inputs)
     return inputs
 
 
@@ -95,11 +95,8 @@ def standing(olds: Props, live: InstanceStatus | None) -> Layout | None:
     return None
 
 
-def refuse_lost_copies(olds: Props, news: Props) -> None:
-    """Refuses to replace Pods that have the only copy of their shard's data, in memory, unless a person consents.
-
-    Errors: ChangeRefused.
-    """
+def _refuse_lost_copies(olds: Props, news: Props) -> None:
+    """Refuses to replace Pods that have the only copy of their shard's data, in memory, unless a person consents."""
     before, after = olds.get("workload_revision"), news.get("workload_revision")
     if not before or before == after or news.get("persistent") or news.get("allow_data_loss"):
         return
@@ -113,16 +110,15 @@ def refuse_lost_copies(olds: Props, news: Props) -> None:
     )
 
 
-def refuse_change_of_shape(olds: Props, inputs: Props, shape: Sequence[str]) -> None:
+def _refuse_beside_a_pause(olds: Props, inputs: Props) -> None:
     """Refuses what takes running servers while an instance is paused, and in the `up` that pauses or resumes it.
 
     Slots and keys can't be moved then, nor copies taken; and were the servers' version to change, all of them would
     start with the other one at once, and none could be gone back to. All else takes effect when the Pods come back.
-    `shape`: the keys, of numbers or words, that say what there is of servers. Errors: ChangeRefused.
     """
     if not olds or not (olds.get("paused") or inputs.get("paused")):
         return
-    change = next(_changes_of_shape(olds, inputs, shape), None)
+    change = next(_changes_of_shape(olds, inputs), None)
     if change is None:
         return
     where, how = change
@@ -141,22 +137,17 @@ def refuse_change_of_shape(olds: Props, inputs: Props, shape: Sequence[str]) -> 
     )
 
 
-def _changes_of_shape(olds: Props, inputs: Props, shape: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """What has changed of the shape, of slots, and of the line of the server's version: path, and in words."""
-    for key in shape:
-        before, after = olds.get(key), inputs.get(key) or 0
-        if not is_unknown([before, after]) and before is not None and before != after:
-            yield key, f"`{key}` changes from {_word(before)} to {_word(after)}"
+def _changes_of_shape(olds: Props, inputs: Props) -> Iterator[tuple[str, str]]:
+    """What has changed of shards, replicas, slots, and the line of the server's version: path, and in words."""
+    for key in ("shards", "replicas"):
+        before, after = olds.get(key), inputs.get(key)
+        if not is_unknown([before, after]) and before is not None and int(before) != int(after or 0):
+            yield key, f"`{key}` changes from {int(before)} to {int(after or 0)}"
     if olds.get("layout") and not is_unknown(olds["layout"]) and olds["layout"] != inputs["layout"]:
         yield "slots", "slots change their shards"
     lines = [numbers_of(str(props.get("version") or "")) for props in (olds, inputs)]
     if not is_unknown([olds.get("version"), inputs.get("version")]) and None not in lines and lines[0] != lines[1]:
         yield "version", f"the version changes from {olds['version']} to {inputs['version']}"
-
-
-def _word(value: object) -> str:
-    """A number as people write it: those of Pulumi are floats."""
-    return str(int(value)) if isinstance(value, float) else str(value)
 
 
 def refuse_move(olds: Props, news: Props) -> None:

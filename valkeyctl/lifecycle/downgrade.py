@@ -4,33 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Protocol, TypeVar
 
-from valkeyctl.dataplane import Member, Role
+from valkeyctl.dataplane import NodeView, Role
 
 _LINE = re.compile(r"(\d+)\.(\d+)")
-
-
-class Versioned(Protocol):
-    """A server of any architecture, as it was seen."""
-
-    @property
-    def member(self) -> Member:
-        """The place that it has."""
-        ...
-
-    @property
-    def role(self) -> Role:
-        """What it calls itself."""
-        ...
-
-    @property
-    def version(self) -> str:
-        """The server's version, "9.1.2"."""
-        ...
-
-
-NodeT = TypeVar("NodeT", bound=Versioned)
 
 
 def line_of(version: str) -> str:
@@ -45,11 +22,7 @@ def numbers_of(version: str) -> tuple[int, int] | None:
     return (int(match[1]), int(match[2])) if match else None
 
 
-def downgrades(
-    persistent: bool,  # noqa: FBT001
-    nodes: Iterable[NodeT],
-    declared: tuple[int, int] | None,
-) -> list[NodeT]:
+def downgrades(persistent: bool, nodes: Iterable[NodeView], declared: tuple[int, int] | None) -> list[NodeView]:  # noqa: FBT001
     """The nodes whose data a server of the declared line couldn't read.
 
     Primaries of a newer line, whose replicas take a copy; and with volumes replicas too, which find their own files

@@ -9,10 +9,24 @@ from valkeyctl.dataplane.knowledge import Knowledge
 from valkeyctl.dataplane.plan_handover import owner_of
 from valkeyctl.dataplane.shards import Shard, decide_shards
 from valkeyctl.dataplane.steps import HandOver
-from valkeyctl.lifecycle.roll_steps import PodState
-from valkeyctl.lifecycle.rolling import is_begun
+from valkeyctl.kube.pods import PodFacts
+from valkeyctl.lifecycle.rolling import PodState, is_begun
 
 _MOST_LINES = 8
+
+
+def states(facts: Sequence[PodFacts], *, all_outdated: bool = False) -> Mapping[Member, PodState]:
+    """What a roll goes by, of the facts of Pods. `all_outdated`: as it will be when the template has changed."""
+    return {
+        fact.member: PodState(
+            fact.member,
+            exists=fact.phase != "Absent",
+            outdated=fact.outdated or (all_outdated and fact.phase != "Absent"),
+            runs=fact.server_runs,
+            terminating=fact.terminating,
+        )
+        for fact in facts
+    }
 
 
 def forecast(spec: Spec, view: View, pods: Mapping[Member, PodState]) -> tuple[str, ...]:

@@ -36,10 +36,9 @@ from valkeyctl.kube.declared import DeclaredUnreadable, read_declared
 from valkeyctl.kube.pods import PodFacts, pod_facts
 from valkeyctl.kube.status import read_status
 from valkeyctl.kube.trouble import pod_conditions
-from valkeyctl.lifecycle.forecast import forecast
+from valkeyctl.lifecycle.forecast import forecast, states
 from valkeyctl.lifecycle.props import Declaration
 from valkeyctl.lifecycle.roles import with_roles
-from valkeyctl.lifecycle.roll_steps import states
 from valkeyctl.lifecycle.session import Session, api_of, for_agents, open_session
 
 ANSWER_TIMEOUT_S = 2.0

@@ -6,7 +6,7 @@ import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
-from valkeyctl.dataplane import Member
+from valkeyctl.dataplane import Member, View
 from valkeyctl.dataplane.errors import Blocked
 from valkeyctl.kube.pods import PodFacts
 from valkeyctl.kube.trouble import advice
@@ -38,9 +38,9 @@ class Patience:
 
     _since: dict[Member, float] = field(default_factory=dict[Member, float])
 
-    def answered(self, members: Collection[Member]) -> None:
+    def answered(self, view: View) -> None:
         """Members that answer are well."""
-        for member in members:
+        for member in view.nodes:
             self._since.pop(member, None)
 
     def judge(self, facts: Sequence[PodFacts]) -> None:

@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from valkeyctl.dataplane import Condition, Phase, describe_layout
 from valkeyctl.dataplane.errors import ValkeyctlError
-from valkeyctl.kube.access import Api, Object
+from valkeyctl.kube.access import Object
 from valkeyctl.kube.declared import write_declared
 from valkeyctl.kube.directory import Directory
 from valkeyctl.kube.errors import KubeError
 from valkeyctl.kube.events import Recorder
 from valkeyctl.kube.paused import paused_condition, running_pods
 from valkeyctl.kube.pods import pod_facts
-from valkeyctl.kube.status import Declared, InstanceStatus, read_status, write_status
+from valkeyctl.kube.status import InstanceStatus, read_status, write_status
 from valkeyctl.kube.trouble import trouble
-from valkeyctl.lifecycle.account import ConvergeFailed
 from valkeyctl.lifecycle.engine import Engine
 from valkeyctl.lifecycle.look import Seen, is_told, place_outputs, unreachable
-from valkeyctl.lifecycle.props import Declaration, Place
-from valkeyctl.lifecycle.run import PATIENCE_S
+from valkeyctl.lifecycle.props import Declaration
+from valkeyctl.lifecycle.run import PATIENCE_S, ConvergeFailed
 from valkeyctl.lifecycle.session import api_of, declared, for_agents, hold_for_up
 
 _PAUSE_S = 0.3
@@ -38,48 +37,17 @@ class Resting:
     formed: bool
 
 
-@dataclass(frozen=True)
-class Rest:
-    """What is declared of an instance that is to rest, of any architecture.
-
-    `tell_agents` says to its agents what is declared, given whether it was Ready once. `layout` as in its status.
-    """
-
-    place: Place
-    port: int
-    timeout_s: float
-    declared: Declared
-    tell_agents: Callable[[Api, bool], None]
-    layout: Mapping[str, str] = field(default_factory=dict[str, str])
-
-
 def run_paused(declaration: Declaration, engine: Engine, tell: Callable[[str], None], *, formed: bool) -> Resting:
-    """As `rest`, of a cluster."""
-    place = declaration.place
-
-    def tell_agents(api: Api, formed: bool) -> None:  # noqa: FBT001
-        write_declared(api, place.namespace, place.instance, for_agents(declaration, formed=formed))
-
-    layout = describe_layout(declaration.layout)
-    resting = Rest(place, declaration.port, declaration.timeout_s, declared(declaration), tell_agents, layout)
-    status = rest(resting, engine, tell, formed=formed)
-    known: dict[str, Any] = {"primaries": dict(status.primaries)}
-    if status.server_version:
-        known["server_version"] = status.server_version
-    return Resting({**_outputs(declaration, Phase.PAUSED, paused_condition(())), **known}, status.formed)
-
-
-def rest(resting: Rest, engine: Engine, tell: Callable[[str], None], *, formed: bool) -> InstanceStatus:
-    """Returns the status when the last Pod has gone. Idempotent and resumable.
+    """Returns when the last Pod has gone. Idempotent and resumable.
 
     `formed` as for `run`. Errors: LeaseHeld; ConvergeFailed, which names the Pods that stay; those of the API.
     """
-    deadline, place = time.monotonic() + resting.timeout_s, resting.place
+    deadline, place = time.monotonic() + declaration.timeout_s, declaration.place
     engine.require()
     api = api_of(place, patience_s=PATIENCE_S)
     before = read_status(api_of(place), place.namespace, place.instance)
     formed = formed or bool(before and before.formed)
-    directory = Directory(api, place.namespace, place.instance, resting.port)
+    directory = Directory(api, place.namespace, place.instance, declaration.port)
     with hold_for_up(api, place, engine, tell) as lease:
 
         def may_go_on() -> None:
@@ -90,17 +58,17 @@ def rest(resting: Rest, engine: Engine, tell: Callable[[str], None], *, formed: 
             before or InstanceStatus(str(Phase.INITIALIZING)),
             formed=formed,
             destroying=False,
-            declared=resting.declared,
+            declared=declared(declaration),
             done=(),
             failure="",
             observed_at="",
             observer=f"up of {place.owner}",
         )
         write_status(api, place.namespace, place.instance, place.owner, status)
-        resting.tell_agents(api, formed)
+        write_declared(api, place.namespace, place.instance, for_agents(declaration, formed=formed))
         recorder = Recorder(api, place.namespace, place.instance, directory.workloads())
         try:
-            _await_the_last(place, directory, deadline, tell, may_go_on)
+            _await_the_last(declaration, directory, deadline, tell, may_go_on)
         except ConvergeFailed as error:
             phase = str(Phase.DEGRADED)
             failed = replace(status, phase=phase, failure=error.what, failure_of=status.observer)
@@ -113,12 +81,15 @@ def rest(resting: Rest, engine: Engine, tell: Callable[[str], None], *, formed: 
             status,
             phase=str(Phase.PAUSED),
             conditions=(condition,),
-            layout=resting.layout or status.layout,
+            layout=describe_layout(declaration.layout),
             finished=True,
         )
         write_status(api, place.namespace, place.instance, place.owner, status)
         recorder.phase(str(Phase.PAUSED), condition.message, bad=False)
-    return status
+    known: dict[str, Any] = {"primaries": dict(status.primaries)}
+    if status.server_version:
+        known["server_version"] = status.server_version
+    return Resting({**_outputs(declaration, Phase.PAUSED, condition), **known}, formed)
 
 
 def look_paused(declaration: Declaration, *, formed: bool) -> Seen:
@@ -137,7 +108,7 @@ def look_paused(declaration: Declaration, *, formed: bool) -> Seen:
 
 
 def _await_the_last(
-    place: Place,
+    declaration: Declaration,
     directory: Directory,
     deadline: float,
     tell: Callable[[str], None],
@@ -148,7 +119,7 @@ def _await_the_last(
         may_go_on()
         first = max(first, len(pods))
         if time.monotonic() >= deadline:
-            raise _not_gone(place, directory, pods)
+            raise _not_gone(declaration, directory, pods)
         line = f"{first - len(pods)} of {first} Pods have stopped"
         if line != told:
             told = line
@@ -156,15 +127,15 @@ def _await_the_last(
         time.sleep(_PAUSE_S)
 
 
-def _not_gone(place: Place, directory: Directory, pods: Sequence[Object]) -> ConvergeFailed:
+def _not_gone(declaration: Declaration, directory: Directory, pods: Sequence[Object]) -> ConvergeFailed:
     names = sorted(str(pod["metadata"]["name"]) for pod in pods)
     members = [member for pod in pods if (member := directory.member_of(pod)) is not None]
     lines = [line for line in trouble(pod_facts(directory, sorted(members))) if "Terminating" not in line]
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     why = f". Pods: {'; '.join(lines)}" if lines else ""
     return ConvergeFailed(
-        f"{place.instance} is not paused: {', '.join(names[:_SHOWN])}{more} haven't stopped{why}",
-        where=place.instance,
+        f"{declaration.place.instance} is not paused: {', '.join(names[:_SHOWN])}{more} haven't stopped{why}",
+        where=declaration.place.instance,
         remedy="See why they don't stop (kubectl describe pod), and run it again; what was done is kept.",
     )
 

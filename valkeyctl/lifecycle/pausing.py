@@ -17,10 +17,10 @@ from valkeyctl.dataplane.holding import disk_troubles, hold_writes, release_writ
 from valkeyctl.dataplane.loop import READY
 from valkeyctl.dataplane.plan_pause import in_sync_with_primary, plan_pause, serving_primaries
 from valkeyctl.kube.access import Api
+from valkeyctl.kube.declared import DeclaredState, DeclaredUnreadable, read_declared, write_declared
 from valkeyctl.kube.directory import Directory
 from valkeyctl.kube.pods import pod_facts
 from valkeyctl.kube.status import read_status, write_status
-from valkeyctl.lifecycle.agents_word import read_told, tell_paused
 from valkeyctl.lifecycle.engine import Engine
 from valkeyctl.lifecycle.present import Present, present, sizes_of
 from valkeyctl.lifecycle.props import Place
@@ -57,10 +57,11 @@ def to_do(place: Place, *, paused: bool) -> str:
         api = api_of(place)
         if paused:
             pods = sum(sizes_of(place, Directory(api, place.namespace, place.instance)))
-            return f"stop {all_pods(pods)}; the data stays on {_disks(pods)}" if pods else ""
-        told = read_told(api, place)
-        if told is not None and told.paused:
-            return f"start {all_pods(told.members)}, with the data that is on {_disks(told.members)}"
+            return f"stop {_all(pods)}; the data stays on {_disks(pods)}" if pods else ""
+        state = _declared(api, place)
+        if state is not None and state.paused:
+            pods = len(state.spec.members)
+            return f"start {_all(pods)}, with the data that is on {_disks(pods)}"
     return ""
 
 
@@ -74,7 +75,7 @@ def pause(place: Place, declared: Pausing, engine: Engine, tell: Callable[[str],
     if found is None:
         return
     members = _asked_for(place, found)
-    if not members or not holds_data(found.api, place):
+    if not members or not _holds_data(found.api, place):
         return
     in_sync = _await_whole(found, members, engine, tell)
     with hold_for_up(found.api, place, engine, tell) as lease:
@@ -83,7 +84,7 @@ def pause(place: Place, declared: Pausing, engine: Engine, tell: Callable[[str],
             engine.require()
             lease.check()
 
-        tell_all(found.api, place, paused=True)
+        _tell_all(found.api, place, paused=True)
         try:
             _bring_to_rest(found, in_sync, declared, tell, may_go_on)
         except ValkeyctlError as error:
@@ -91,9 +92,9 @@ def pause(place: Place, declared: Pausing, engine: Engine, tell: Callable[[str],
             with suppress(ValkeyctlError):  # why it failed is what a person has to know
                 release_writes(found.dialer, found.directory())
                 if not isinstance(error, Interrupted):  # else somebody else may have the Lease by now
-                    tell_all(found.api, place, paused=False)
+                    _tell_all(found.api, place, paused=False)
             raise
-    engine.info(f"no more writes are taken, and all copies are equal: {all_pods(len(members))} may stop")
+    engine.info(f"no more writes are taken, and all copies are equal: {_all(len(members))} may stop")
 
 
 def wake(place: Place, declared: Pausing, engine: Engine, tell: Callable[[str], None]) -> None:
@@ -102,20 +103,20 @@ def wake(place: Place, declared: Pausing, engine: Engine, tell: Callable[[str], 
     What still runs, since pausing was interrupted, takes writes again. Idempotent. Errors: LeaseHeld; Interrupted;
     those of the API.
     """
-    told = read_told(api_of(place), place)
-    if told is None or not told.paused:
+    state = _declared(api_of(place), place)
+    if state is None or not state.paused:
         return
     found = present(place, port=declared.port, credentials=declared.credentials, patience_s=PATIENCE_S)
     with hold_for_up(api_of(place, patience_s=PATIENCE_S), place, engine, tell):
-        tell_all(api_of(place, patience_s=PATIENCE_S), place, paused=False)
+        _tell_all(api_of(place, patience_s=PATIENCE_S), place, paused=False)
         if found is not None:
             release_writes(found.dialer, found.directory())
 
 
-def holds_data(api: Api, place: Place) -> bool:
+def _holds_data(api: Api, place: Place) -> bool:
     """Whether the instance was Ready once, by either that is told of it, and isn't being destroyed."""
-    status, told = read_status(api, place.namespace, place.instance), read_told(api, place)
-    formed = bool(status and status.formed) or bool(told and told.formed)
+    status, state = read_status(api, place.namespace, place.instance), _declared(api, place)
+    formed = bool(status and status.formed) or bool(state and state.spec.formed)
     return formed and not (status and status.destroying)
 
 
@@ -164,11 +165,11 @@ def _bring_to_rest(
 ) -> None:
     """Have no role move any more, hold writes, wait until the copies are equal, and see that disks take what comes."""
     may_go_on()
-    refuse_any(tell_settings(found.dialer, _among(found.directory(), members), declared.at_rest))
+    _refuse_any(tell_settings(found.dialer, _among(found.directory(), members), declared.at_rest))
     # From here on roles stay where they are, and so it is known who takes writes.
     primaries = _among(found.directory(), serving_primaries(found.spec, found.look()))
     may_go_on()
-    refuse_any(hold_writes(found.dialer, primaries, for_s=HOLD_S))
+    _refuse_any(hold_writes(found.dialer, primaries, for_s=HOLD_S))
 
     def decide(spec: Spec, view: View) -> Plan:
         return plan_pause(spec, view, members=members, exactly=True)
@@ -183,17 +184,15 @@ def _bring_to_rest(
             remedy="See `valkeyctl status`, and run it again.",
         ) from error
     if missed := [member for member in serving_primaries(found.spec, view) if member not in primaries]:
-        refuse(dict.fromkeys(missed, "it has become a primary meanwhile"))
-    refuse(disk_troubles(found.dialer, primaries))
+        _refuse(dict.fromkeys(missed, "it has become a primary meanwhile"))
+    _refuse(disk_troubles(found.dialer, primaries))
 
 
-def refuse_any(errors: Mapping[Member, ValkeyctlError]) -> None:
-    """Raises Blocked where somebody couldn't be told what has to be before all stop."""
-    refuse({member: str(error) for member, error in errors.items()})
+def _refuse_any(errors: Mapping[Member, ValkeyctlError]) -> None:
+    _refuse({member: str(error) for member, error in errors.items()})
 
 
-def refuse(troubles: Mapping[Member, str]) -> None:
-    """Raises Blocked where members have troubles by which data might be lost."""
+def _refuse(troubles: Mapping[Member, str]) -> None:
     if troubles:
         lines = "; ".join(f"{member}: {what}" for member, what in sorted(troubles.items())[:4])
         raise Blocked(
@@ -237,19 +236,25 @@ def _among(endpoints: Mapping[Member, Endpoint], members: Collection[Member]) ->
 # --- what agents and people are told ---------------------------------------------------------------------------------
 
 
-def tell_all(api: Api, place: Place, *, paused: bool) -> None:
+def _tell_all(api: Api, place: Place, *, paused: bool) -> None:
     """Say it to the agents, and in the status, where either has been told anything before."""
-    told = read_told(api, place)
-    if told is not None and told.paused is not paused:
-        tell_paused(api, place, told, paused=paused)
+    state = _declared(api, place)
+    if state is not None and state.paused is not paused:
+        write_declared(api, place.namespace, place.instance, replace(state, owner=place.owner, paused=paused))
     status = read_status(api, place.namespace, place.instance)
     if status is not None and status.declared is not None and status.declared.paused is not paused:
         declared = replace(status.declared, paused=paused)
         write_status(api, place.namespace, place.instance, place.owner, replace(status, declared=declared))
 
 
-def all_pods(pods: int) -> str:
-    """So many Pods, in words."""
+def _declared(api: Api, place: Place) -> DeclaredState | None:
+    try:
+        return read_declared(api, place.namespace, place.instance)
+    except DeclaredUnreadable:
+        return None  # The topology writes it anew.
+
+
+def _all(pods: int) -> str:
     return "the Pod" if pods == 1 else f"all {pods} Pods"
 
 

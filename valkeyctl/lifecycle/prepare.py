@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import pulumi
 from pulumi import dynamic
 
-from valkeyctl.kube.labels import CLUSTER, FAILOVER, REPLICA, SENTINEL
 from valkeyctl.lifecycle.changes import owners, refuse_move, refuse_storage_change
 from valkeyctl.lifecycle.connection import Connection, options
 from valkeyctl.lifecycle.engine import engine
@@ -21,7 +20,6 @@ from valkeyctl.lifecycle.provider import WRITE_PATIENCE_S, Props, Provider
 
 if TYPE_CHECKING:
     from valkeyctl.kube.ownership import Wanted
-    from valkeyctl.kube.watched import Watch
     from valkeyctl.lifecycle.retreat import Retreating
 
 
@@ -35,8 +33,6 @@ _COMPARED = (
     "version",
     "replicas",
     "paused",
-    "architecture",
-    "sentinels",
     *CONNECTION_KEYS,
 )
 
@@ -54,16 +50,25 @@ class PrepareProvider(Provider):
         inputs = {**news, "former_owners": owners(olds, news)[1:]}
         if not is_unknown({key: value for key, value in inputs.items() if key != "former_owners"}):
             _refuse(inputs)
-            if _has_servers(inputs):
-                _refuse_another_kind(inputs)
-                _refuse_downgrade(inputs)
+            _refuse_downgrade(inputs)
         return inputs
 
     def diff_it(self, olds: Props, news: Props) -> dynamic.DiffResult:
         """The same namespace and instance are updated in place; others are another instance."""
         replaces = changed(olds, news, ("namespace", "instance"))
-        differs = bool(changed(olds, news, _COMPARED))
-        if not replaces and not is_unknown(news) and _has_servers(news):
+        keys = (
+            "owner",
+            "former_owners",
+            "objects",
+            "storage",
+            "settings",
+            "version",
+            "replicas",
+            "paused",
+            *CONNECTION_KEYS,
+        )
+        differs = bool(changed(olds, news, keys))
+        if not replaces and not is_unknown(news):
             differs |= _say_who_goes(news)
             differs |= _say_who_rests(news)
         return dynamic.DiffResult(changes=bool(replaces or differs), replaces=replaces)
@@ -71,10 +76,8 @@ class PrepareProvider(Provider):
     def create_it(self, props: Props) -> dynamic.CreateResult:
         """Looks once more: somebody may have been faster than this `up`."""
         _refuse(props)
-        if _has_servers(props):
-            _refuse_another_kind(props)
-            _ensure_words(props)
-            _pause_or_wake(props)
+        _ensure_words(props)
+        _pause_or_wake(props)
         return dynamic.CreateResult(f"{props['namespace']}/{props['instance']}", dict(props))
 
     def update_it(self, olds: Props, news: Props) -> Props:
@@ -84,8 +87,6 @@ class PrepareProvider(Provider):
         pause, everything is brought to rest: the StatefulSets, which follow, don't ask.
         """
         _refuse(news)
-        if not _has_servers(news):
-            return dict(news)
         if changed(olds, news, ("settings",)):
             _rehearse(news)
         _ensure_words(news)
@@ -108,27 +109,7 @@ class PrepareProvider(Provider):
         forgotten = [one for one in _wanted(props) if one.kind != "PersistentVolumeClaim"]
         for one in remove_owned(api, place.namespace, forgotten, ours):
             engine().info(f"{one.kind} {one.name} was left by an interrupted run, and is deleted")
-        if _has_servers(props):
-            remove_traces(api, place.namespace, place.instance, ours)
-
-
-def _architecture(props: Props) -> str:
-    return str(props.get("architecture") or CLUSTER)
-
-
-def _has_servers(props: Props) -> bool:
-    """Whether it is an instance, and no set of Sentinels by itself: that has objects, and nothing to be careful of."""
-    return _architecture(props) != SENTINEL
-
-
-def _is_dataset(props: Props) -> bool:
-    return _architecture(props) in (REPLICA, FAILOVER)
-
-
-def _refuse_another_kind(props: Props) -> None:
-    from valkeyctl.lifecycle.kinds import refuse_another_kind  # noqa: PLC0415
-
-    refuse_another_kind(place_of(props), _architecture(props), owners({}, props))
+        remove_traces(api, place.namespace, place.instance, ours)
 
 
 def _rehearse(props: Props) -> None:
@@ -150,7 +131,6 @@ def _refuse_downgrade(props: Props) -> None:
 
     refuse_downgrade(
         place_of(props),
-        dataset=_is_dataset(props),
         version=str(props.get("version") or ""),
         port=int(props.get("port") or 6379),
         credentials=props.get("credentials"),
@@ -160,46 +140,26 @@ def _refuse_downgrade(props: Props) -> None:
 
 def _say_who_goes(props: Props) -> bool:
     """Whether there are members that aren't declared any more; a line for each whose role has to move first."""
-    from valkeyctl.lifecycle import retreat  # noqa: PLC0415
-    from valkeyctl.lifecycle.datasets import preparing  # noqa: PLC0415
+    from valkeyctl.lifecycle.retreat import roles_that_move, too_many  # noqa: PLC0415
 
-    place, declared = place_of(props), _retreating(props)
-    if props.get("paused"):
+    if props.get("replicas") is None or not too_many(place_of(props), int(props["replicas"])):
         return False
-    fewer = bool(_is_dataset(props) and preparing.sentinels_that_leave(_watch(props), place))
-    if fewer:
-        engine().info(f"to do: {preparing.sentinels_that_leave(_watch(props), place)}")
-    if props.get("replicas") is None or not retreat.too_many(place, declared.replicas):
-        return fewer
-    told = preparing.roles_that_move if _is_dataset(props) else retreat.roles_that_move
-    for line in told(place, declared):
+    for line in roles_that_move(place_of(props), _retreating(props)):
         engine().info(f"to do: {line}")
     return True
 
 
 def _retreat(props: Props) -> None:
-    from valkeyctl.lifecycle import retreat  # noqa: PLC0415
-    from valkeyctl.lifecycle.datasets import preparing  # noqa: PLC0415
+    from valkeyctl.lifecycle.retreat import retreat, too_many  # noqa: PLC0415
 
-    place, declared = place_of(props), _retreating(props)
-    if props.get("replicas") is not None and retreat.too_many(place, declared.replicas):
-        move = preparing.retreat if _is_dataset(props) else retreat.retreat
-        move(place, declared, engine(), engine().progress)
-    watch = _watch(props)
-    if _is_dataset(props) and watch is not None and not props.get("paused"):
-        preparing.release_sentinels(watch, place, declared, engine(), engine().progress)
-
-
-def _watch(props: Props) -> Watch | None:
-    from valkeyctl.kube.watched import watch_of  # noqa: PLC0415
-
-    return watch_of(props.get("sentinels"), place_of(props).namespace)
+    if props.get("replicas") is not None and too_many(place_of(props), int(props["replicas"])):
+        retreat(place_of(props), _retreating(props), engine(), engine().progress)
 
 
 def _retreating(props: Props) -> Retreating:
     from valkeyctl.lifecycle.retreat import Retreating  # noqa: PLC0415
 
-    return Retreating(int(props.get("replicas") or 0), int(props.get("port") or 6379), props.get("credentials"))
+    return Retreating(int(props["replicas"]), int(props.get("port") or 6379), props.get("credentials"))
 
 
 def _say_who_rests(props: Props) -> bool:
@@ -213,7 +173,6 @@ def _say_who_rests(props: Props) -> bool:
 
 
 def _pause_or_wake(props: Props) -> None:
-    from valkeyctl.lifecycle.datasets import preparing  # noqa: PLC0415
     from valkeyctl.lifecycle.pausing import Pausing, pause, wake  # noqa: PLC0415
 
     settings: Mapping[str, Any] = props.get("settings") or {}
@@ -222,8 +181,7 @@ def _pause_or_wake(props: Props) -> None:
         port=int(props.get("port") or 6379),
         credentials=props.get("credentials"),
     )
-    rest = preparing.pause if _is_dataset(props) else pause
-    (rest if props.get("paused") else wake)(place_of(props), declared, engine(), engine().progress)
+    (pause if props.get("paused") else wake)(place_of(props), declared, engine(), engine().progress)
 
 
 def _wanted(props: Props) -> list[Wanted]:
@@ -240,19 +198,12 @@ def _ensure_words(props: Props) -> None:
     from valkeyctl.lifecycle.session import api_of  # noqa: PLC0415
 
     place = place_of(props)
-    api, architecture = api_of(place, patience_s=WRITE_PATIENCE_S), _architecture(props)
     for ensure in (ensure_status, ensure_declared, ensure_lease):
-        ensure(api, place.namespace, place.instance, place.owner, architecture=architecture)
+        ensure(api_of(place, patience_s=WRITE_PATIENCE_S), place.namespace, place.instance, place.owner)
 
 
 def _refuse(props: Props) -> None:
-    from valkeyctl.kube.labels import (  # noqa: PLC0415
-        declared_name,
-        primary_lease_name,
-        primary_service_name,
-        replicas_service_name,
-        status_name,
-    )
+    from valkeyctl.kube.labels import declared_name, status_name  # noqa: PLC0415
     from valkeyctl.kube.ownership import Wanted, refuse_foreign  # noqa: PLC0415
     from valkeyctl.kube.server_version import refuse_too_old  # noqa: PLC0415
     from valkeyctl.lifecycle.session import api_of  # noqa: PLC0415
@@ -260,14 +211,9 @@ def _refuse(props: Props) -> None:
     place = place_of(props)
     refuse_too_old(api_of(place))
     wanted = _wanted(props)
-    if _has_servers(props):
-        wanted.append(Wanted("v1", "ConfigMap", status_name(place.instance)))
-        wanted.append(Wanted("v1", "ConfigMap", declared_name(place.instance)))
-        wanted.append(Wanted("coordination.k8s.io/v1", "Lease", place.instance))
-    if _is_dataset(props):
-        wanted.append(Wanted("coordination.k8s.io/v1", "Lease", primary_lease_name(place.instance)))
-        for service in (primary_service_name(place.instance), replicas_service_name(place.instance)):
-            wanted.append(Wanted("discovery.k8s.io/v1", "EndpointSlice", service))
+    wanted.append(Wanted("v1", "ConfigMap", status_name(place.instance)))
+    wanted.append(Wanted("v1", "ConfigMap", declared_name(place.instance)))
+    wanted.append(Wanted("coordination.k8s.io/v1", "Lease", place.instance))
     refuse_foreign(api_of(place), place.namespace, wanted, owners({}, props))
 
 
@@ -295,8 +241,6 @@ class Prepare(dynamic.Resource, module="valkey", name="Prepare"):
         port: int = 6379,
         credentials: Mapping[str, pulumi.Input[str] | None] | None = None,
         paused: bool = False,
-        architecture: str | None = None,
-        sentinels: Mapping[str, Any] | None = None,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         """`objects`: each `{"kind": …, "apiVersion": …, "name": …}`, all of `namespace`, names known at preview.
@@ -304,9 +248,7 @@ class Prepare(dynamic.Resource, module="valkey", name="Prepare"):
         `storage`: what each Pod's volume is, `{"size": "1Gi", "bytes": …, "storageClassName": …}`; None: no volumes.
         `settings`: what running servers are going to be told; a change is tried on one of them before it is written,
         where one of the release line of `version` answers. `replicas`: how many each primary is to have. `credentials`
-        and `paused` as for `Topology`. `architecture`: "replica" or "failover"; None for a cluster; "sentinel" for a
-        set of Sentinels by itself, of which nothing but its objects counts. `sentinels`: as `sentinel` of `Dataset`,
-        where the instance has Sentinels: before some of them go, they are released.
+        and `paused` as for `Topology`.
         """
         props: dict[str, Any] = {
             **connection.props(),
@@ -321,8 +263,5 @@ class Prepare(dynamic.Resource, module="valkey", name="Prepare"):
             "port": port,
             "credentials": dict(credentials) if credentials is not None else None,
             "paused": paused,
-            # None where it isn't declared: a cluster that was made before there was such a thing has no update to do.
-            "architecture": architecture,
-            "sentinels": dict(sentinels) if sentinels is not None else None,
         }
         super().__init__(PrepareProvider(), name, props, options(opts))

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
 from valkeyctl.dataplane import Dialer, Spec, View, observe, planned_layout
 from valkeyctl.dataplane.errors import ValkeyctlError
-from valkeyctl.dataplane.replication.model import ReplicationSpec
-from valkeyctl.dataplane.replication.observe import observe as observe_dataset
 from valkeyctl.kube.access import Api
 from valkeyctl.kube.directory import Directory
 from valkeyctl.kube.forward import dialer_for
@@ -17,7 +15,7 @@ from valkeyctl.kube.labels import workload_name
 from valkeyctl.kube.secrets import read_credentials
 from valkeyctl.kube.status import read_status
 from valkeyctl.lifecycle.changes import ChangeRefused
-from valkeyctl.lifecycle.downgrade import Versioned, downgrades, line_of, numbers_of
+from valkeyctl.lifecycle.downgrade import downgrades, line_of, numbers_of
 from valkeyctl.lifecycle.props import Place
 from valkeyctl.lifecycle.session import api_of
 
@@ -37,13 +35,6 @@ class Present:
     def look(self) -> View:
         """What every member that there is says of itself."""
         return observe(self.spec, self.directory(), self.dialer, timeout_s=ANSWER_TIMEOUT_S)
-
-    def servers(self, *, dataset: bool) -> Collection[Versioned]:
-        """The members that answer, of a cluster or of one dataset."""
-        if not dataset:
-            return self.look().nodes.values()
-        spec = ReplicationSpec(self.spec.instance, self.spec.replicas)
-        return observe_dataset(spec, self.directory(), self.dialer, timeout_s=ANSWER_TIMEOUT_S).nodes.values()
 
 
 def present(place: Place, *, port: int, credentials: Credentials, patience_s: float = 0.0) -> Present | None:
@@ -70,9 +61,7 @@ def sizes_of(place: Place, directory: Directory) -> Sequence[int]:
     return sizes
 
 
-def refuse_downgrade(
-    place: Place, *, version: str, port: int, credentials: Credentials, persistent: bool, dataset: bool = False
-) -> None:
+def refuse_downgrade(place: Place, *, version: str, port: int, credentials: Credentials, persistent: bool) -> None:
     """Refuses a server of an older release line than the one that has the data. Errors: ChangeRefused.
 
     The status tells, and where it tells of a newer line, the servers themselves: an upgrade that got no further than
@@ -85,12 +74,12 @@ def refuse_downgrade(
     known = [word for word in status.server_version.split(", ") if (numbers_of(word) or declared) > declared]
     if not known:
         return
-    seen: Collection[Versioned] = ()
+    view: View | None = None
     with suppress(ValkeyctlError):
         found = present(place, port=port, credentials=credentials)
-        seen = found.servers(dataset=dataset) if found else ()
-    if seen:
-        newer = downgrades(persistent, seen, declared)
+        view = found.look() if found else None
+    if view is not None and view.nodes:
+        newer = downgrades(persistent, view.nodes.values(), declared)
         if not newer:
             return
         known = sorted({node.version for node in newer})

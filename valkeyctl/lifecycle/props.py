@@ -121,7 +121,7 @@ def declaration_of(props: Props) -> Declaration:
         takeover_after_s=float(props["takeover_after_s"]) if props.get("takeover_after_s") else None,
         heal=props.get("heal") is not False,
         migration=_migration(props.get("migration")),
-        live_settings=settings_of(props.get("settings")),
+        live_settings=_settings(props.get("settings")),
         version=str(props.get("version") or ""),
         primaries={int(shard): int(ordinal) for shard, ordinal in (props.get("primary_ordinals") or {}).items()},
         spread_primaries=bool(props.get("spread_primaries")),
@@ -140,8 +140,7 @@ def _migration(told: Mapping[str, Any] | None) -> Migration:
     )
 
 
-def settings_of(settings: Mapping[str, Mapping[str, str]] | None) -> dict[str, str]:
-    """The live settings of `{"live": {name: value}, "restart": …}`."""
+def _settings(settings: Mapping[str, Mapping[str, str]] | None) -> dict[str, str]:
     return {str(name): str(value) for name, value in ((settings or {}).get("live") or {}).items()}
 
 

@@ -17,7 +17,17 @@ from valkeyctl.dataplane.plan_handover import can_hand_over, owner_of
 from valkeyctl.dataplane.plan_replicas import lag_bytes
 from valkeyctl.dataplane.shards import Shard, decide_shards
 from valkeyctl.lifecycle.downgrade import downgrades, line_of
-from valkeyctl.lifecycle.roll_steps import Await, Finished, PodState, Refuse, Replace, absent_ones, idle_ones
+
+
+@dataclass(frozen=True)
+class PodState:
+    """A member's Pod, as far as a roll goes by it. `runs`: its server's process runs, whether or not it answers."""
+
+    member: Member
+    exists: bool = True
+    outdated: bool = False
+    runs: bool = True
+    terminating: bool = False
 
 
 @dataclass(frozen=True)
@@ -29,10 +39,42 @@ class Terms:
 
 
 @dataclass(frozen=True)
+class Finished:
+    """No Pod is of a former template."""
+
+
+@dataclass(frozen=True)
+class Replace:
+    """Replace these Pods now, all of them at once.
+
+    `idle`: they serve nothing, and no disruption budget has to agree. `loses`: their shards' data goes with them.
+    """
+
+    members: tuple[Member, ...]
+    idle: bool = False
+    loses: bool = False
+
+
+@dataclass(frozen=True)
 class MoveRoles:
     """Have these members take their primaries' roles over, before those are replaced. `primaries`: shard → ordinal."""
 
     primaries: Mapping[int, int]
+
+
+@dataclass(frozen=True)
+class Await:
+    """Nothing may be replaced yet; `why`, for people."""
+
+    why: str
+
+
+@dataclass(frozen=True)
+class Refuse:
+    """Nothing more may be replaced without a person."""
+
+    reason: str
+    remedy: str
 
 
 Next = Finished | Replace | MoveRoles | Await | Refuse
@@ -44,7 +86,10 @@ def plan_roll(spec: Spec, view: View, pods: Mapping[Member, PodState], terms: Te
     What is returned is safe in this very state alone: look again after it.
     """
     outdated = [member for member, pod in pods.items() if pod.outdated and pod.exists and not pod.terminating]
-    if idle := idle_ones(pods):
+    idle = tuple(member for member in outdated if not pods[member].runs)
+    if idle:
+        # Whatever keeps them from starting, their own template can't be mended any more. They hold nothing that a
+        # volume doesn't keep, so all go at once: that is what a corrected config is waiting for.
         return Replace(idle, idle=True)
     if not any(pod.outdated for pod in pods.values()):
         return Finished()
@@ -65,7 +110,7 @@ def _troubled(k: Knowledge, what: Plan, pods: Mapping[Member, PodState]) -> froz
 
     Every member but those on their way out stands in a step of the data plane's plan when it isn't as it should be.
     """
-    absent = absent_ones(pods)
+    absent = {member for member, pod in pods.items() if not pod.exists or pod.terminating or not pod.runs}
     unknown = {member for member in k.spec.members if member not in pods}
     if isinstance(what, Done):
         return frozenset(absent | unknown)

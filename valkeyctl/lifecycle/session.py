@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
-from valkeyctl.dataplane import Dialer, Member, Spec, describe_layout
+from valkeyctl.dataplane import Dialer, Spec, describe_layout
 from valkeyctl.kube.access import Api, connect
 from valkeyctl.kube.declared import DeclaredState
 from valkeyctl.kube.directory import Directory
@@ -61,16 +61,6 @@ class Session:
     def place(self) -> Place:
         """Where the instance is."""
         return self.declaration.place
-
-    @property
-    def members(self) -> Sequence[Member]:
-        """The declared members."""
-        return self.spec.members
-
-    @property
-    def live_settings(self) -> Mapping[str, str]:
-        """What every running server is to have, as it tells it."""
-        return self.declaration.live_settings
 
 
 def open_session(declaration: Declaration, *, formed: bool, patience_s: float = 0.0) -> Session:

@@ -7,22 +7,20 @@ only warned of: its agent may be older, and its memory smaller, than what the se
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
-from valkeyctl.dataplane import Dialer, Member
+from valkeyctl.dataplane import Member
 from valkeyctl.dataplane.errors import ValkeyctlError
 from valkeyctl.dataplane.links import Links
 from valkeyctl.dataplane.observe import MAX_PARALLEL, TIMEOUT_S
 from valkeyctl.dataplane.session import Session as Talk
 from valkeyctl.dataplane.settings import differing, pairs_of
 from valkeyctl.kube.access import Api, path_of
-from valkeyctl.kube.directory import Directory
 from valkeyctl.kube.errors import KubeError
 from valkeyctl.kube.labels import REFUSED_REASON
 from valkeyctl.kube.pods import pod_facts
-from valkeyctl.lifecycle.props import Place
+from valkeyctl.lifecycle.session import Session
 
 PATIENCE_S = 20.0
 """How long the agents have for it."""
@@ -34,40 +32,6 @@ _SEE_AGENTS = "See what the agents tell: kubectl logs of these Pods, container a
 
 class SettingsDiffer(ValkeyctlError):  # noqa: N818 - reads as what happened
     """Members don't have the settings that are declared: says which, what they have, and the servers' own words."""
-
-
-class Session(Protocol):
-    """What is checked, of any architecture: what is declared of it, and the ways to its servers."""
-
-    @property
-    def live_settings(self) -> Mapping[str, str]:
-        """What every running server is to have, as it tells it."""
-        ...
-
-    @property
-    def members(self) -> Sequence[Member]:
-        """The declared members."""
-        ...
-
-    @property
-    def api(self) -> Api:
-        """Asked for Pods and Events."""
-        ...
-
-    @property
-    def place(self) -> Place:
-        """Where it is."""
-        ...
-
-    @property
-    def dialer(self) -> Dialer:
-        """Connects to the servers."""
-        ...
-
-    @property
-    def directory(self) -> Directory:
-        """Where they are."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -92,7 +56,7 @@ def await_settings(
     Reads only. Waits for the agents for `PATIENCE_S` at most, and no longer than to `deadline` (monotonic). Errors:
     SettingsDiffer, those of the API, what `may_go_on` raises.
     """
-    declared = session.live_settings
+    declared = session.declaration.live_settings
     if not declared:
         return []
     until = min(time.monotonic() + PATIENCE_S, deadline)
@@ -111,7 +75,7 @@ def await_settings(
 def differences(session: Session, links: Links, declared: Mapping[str, str]) -> list[Difference]:
     """What the members have otherwise than declared, by member and name."""
     endpoints = session.directory()
-    wanted = {member: endpoints[member] for member in session.members if member in endpoints}
+    wanted = {member: endpoints[member] for member in session.spec.members if member in endpoints}
 
     def ask(talk: Talk) -> Mapping[str, str]:
         reply = talk.ask([("CONFIG", "GET", *declared)])[0]
@@ -121,7 +85,7 @@ def differences(session: Session, links: Links, declared: Mapping[str, str]) -> 
 
     answers = links.each(wanted, ask)
     found: list[Difference] = []
-    for member in session.members:
+    for member in session.spec.members:
         answer = answers.get(member, {})
         has = {} if isinstance(answer, ValkeyctlError) else answer
         found += [Difference(member, name, value, has.get(name)) for name, value in differing(declared, has).items()]
@@ -129,7 +93,7 @@ def differences(session: Session, links: Links, declared: Mapping[str, str]) -> 
 
 
 def _judge(session: Session, found: list[Difference]) -> list[str]:
-    facts = {fact.member: fact for fact in pod_facts(session.directory, session.members)}
+    facts = {fact.member: fact for fact in pod_facts(session.directory, session.spec.members)}
     waiting = [one for one in found if one.member in facts and facts[one.member].outdated]
     wrong = [one for one in found if one not in waiting]
     if not wrong:

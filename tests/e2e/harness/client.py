@@ -1,7 +1,4 @@
-"""A client inside the cluster: a Pod of the stock Python image with valkey-py.
-
-What its commands call `host` is the name of a cluster's Service, or one of `service` and `sentinels`.
-"""
+"""A client inside the cluster: a Pod of the stock Python image with valkey-py's cluster client."""
 
 import base64
 import io
@@ -16,7 +13,7 @@ from typing import Any
 import valkey
 
 from tests.e2e.harness.kube import Kube, eventually
-from tests.e2e.harness.writer import END_S, Record, Rivals, rivalling, writing
+from tests.e2e.harness.writer import END_S, Record, writing
 
 IMAGE = "python:3.13-slim"
 NAME = "client"
@@ -33,33 +30,10 @@ def _archive() -> str:
     return base64.b64encode(data.getvalue()).decode()
 
 
-def service(name: str) -> str:
-    """The single server behind a Service, or a Pod."""
-    return f"one:{name}"
-
-
-def sentinels(name: str, monitored: str) -> str:
-    """The primary that the Sentinels behind a Service know by its monitored name."""
-    return f"sentinel:{name}/{monitored}"
-
-
 class Client:
-    """One client Pod in `namespace`, with the password in Secret `secret` under `key`.
+    """One client Pod in `namespace`, with the password in Secret `secret` under `key`."""
 
-    `watchers`: the Secret of Sentinels, for a client that asks them. `node`: where it is to run.
-    """
-
-    def __init__(
-        self,
-        kube: Kube,
-        namespace: str,
-        secret: str,
-        key: str = "password",
-        *,
-        name: str = NAME,
-        watchers: str | None = None,
-        node: str | None = None,
-    ) -> None:
+    def __init__(self, kube: Kube, namespace: str, secret: str, key: str = "password", *, name: str = NAME) -> None:
         self._kube, self._namespace, self._name = kube, namespace, name
         kube.create(
             "configmaps",
@@ -70,23 +44,13 @@ class Client:
                 "data": {"client.py": Path(__file__).with_name("client_script.py").read_text()},
             },
         )
-        pod = _pod(name, secret, key)
-        if watchers:
-            _mount(pod, "sentinel", watchers)
-        if node:
-            pod["spec"]["nodeName"] = node
-        kube.create("pods", namespace, pod)
+        kube.create("pods", namespace, _pod(name, secret, key))
 
         def running() -> bool:
             pod = kube.get("pods", namespace, name) or {}
             return any("running" in status["state"] for status in pod.get("status", {}).get("containerStatuses", []))
 
         eventually(f"client Pod {namespace}/{name} runs", running, timeout_s=60)
-
-    def remove(self) -> None:
-        """Take the Pod and its ConfigMap away: a namespace with anything of others in it stays."""
-        self._kube.delete("pods", self._namespace, self._name)
-        self._kube.delete("configmaps", self._namespace, self._name)
 
     def write(self, host: str, count: int, *, first: int = 0) -> list[int]:
         """Write keys; returns the numbers that Valkey acknowledged."""
@@ -101,12 +65,6 @@ class Client:
     ) -> AbstractContextManager[Record]:
         """A writer for as long as a block runs; see `writer`."""
         return writing(self._namespace, self._name, host, first=first, every_ms=every_ms, wait=wait, end_s=end_s)
-
-    def rivalling(
-        self, hosts: Sequence[str], *, first: int = 10_000_000, every_ms: float = 20
-    ) -> AbstractContextManager[Rivals]:
-        """A writer to each of these servers, at its own address, for as long as a block runs; see `writer`."""
-        return rivalling(self._namespace, self._name, hosts, first=first, every_ms=every_ms)
 
     def lost(self, host: str, numbers: Sequence[int]) -> list[int]:
         """Those of `numbers` whose key is missing or has another value."""
@@ -130,11 +88,6 @@ class Client:
         )
         assert done.code == 0, f"client {arguments}: {done.out}{done.err}"
         return json.loads(done.out)
-
-
-def _mount(pod: dict[str, Any], name: str, secret: str) -> None:
-    pod["spec"]["volumes"].append({"name": name, "secret": {"secretName": secret}})
-    pod["spec"]["containers"][0]["volumeMounts"].append({"name": name, "mountPath": f"/{name}"})
 
 
 def _pod(name: str, secret: str, key: str) -> dict[str, Any]:

@@ -15,13 +15,13 @@ from tests.e2e.harness.kube import Kube, Object
 SLOTS = 16384
 PORT = 6379
 # Reads the password where the server's start script leaves it, so that it is in no argument list.
-LOGIN = r"""
+_LOGIN = r"""
 password=$(cat /run/valkey/password; printf x)
 password=${password%x}
 export REDISCLI_AUTH="$password" VALKEYCLI_AUTH="$password"
 """
 _SHELL = (
-    LOGIN
+    _LOGIN
     + r"""
 for command in "CLUSTER MYID" "CLUSTER INFO" "CLUSTER NODES" "INFO replication" "INFO server" "INFO memory"; do
   timeout 5 valkey-cli $command; echo '#####'
@@ -89,7 +89,7 @@ def ask_those_that_answer(kube: Kube, namespace: str, instance: str) -> dict[str
 
 def command(kube: Kube, namespace: str, pod: str, text: str, *, timeout_s: int = 10) -> str:
     """Give a node a command by hand; AssertionError when it answers with an error."""
-    script = LOGIN + f"timeout {timeout_s} valkey-cli -e {text}"
+    script = _LOGIN + f"timeout {timeout_s} valkey-cli -e {text}"
     done = kube.execute(namespace, pod, ["sh", "-c", script], timeout_s=timeout_s + 20)
     assert done.code == 0, f"{pod}: {text}: {done.out}{done.err}"
     return done.out

@@ -19,7 +19,7 @@ from valkeyctl.agent.logs import Log
 from valkeyctl.agent.runtime import Runtime
 from valkeyctl.agent.state import Phase, ServerState
 from valkeyctl.agent.tale import Tale
-from valkeyctl.agent.turns import CLUSTER_DUTY, Turns
+from valkeyctl.agent.turns import Turns
 from valkeyctl.dataplane import Member, Spec
 from valkeyctl.kube.access import Api, connect
 from valkeyctl.kube.declared import DeclaredState, write_declared
@@ -117,8 +117,8 @@ class Agent:
         self.leader = Leader(self.runtime, api=lambda: connect(scene.fake.kubeconfig, None))
         self._thread = threading.Thread(target=self.leader.run, daemon=True)
 
-    def turns(self, api: Api) -> Turns[DeclaredState]:
-        return Turns(self.runtime, api, CLUSTER_DUTY)
+    def turns(self, api: Api) -> Turns:
+        return Turns(self.runtime, api)
 
     def judgement(self) -> Judgement:
         return judge(self.environment, self.runtime.server.state)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from valkeyctl.agent.environment import read_environment
-from valkeyctl.dataplane.model import Address, Member
+from valkeyctl.dataplane.model import Member
 
 GIVEN = {
     "POD_NAME": "sessions-s2-1",
@@ -59,32 +59,3 @@ def test_refuses_what_makes_no_sense(changed: dict[str, str], why: str) -> None:
 def test_only_names_of_the_own_instance_are_members(host: str, member: Member | None) -> None:
     """Another instance's Pod may have an address of ours (report C2)."""
     assert read_environment(GIVEN).member_named(host) == member
-
-
-def test_a_cluster_s_template_says_nothing_of_datasets() -> None:
-    place = read_environment(GIVEN)
-    assert (place.architecture, place.automatic_failover_s, place.sentinels) == ("cluster", None, ())
-
-
-def test_what_the_template_of_a_dataset_gives() -> None:
-    given = {**GIVEN, "POD_NAME": "sessions-s0-1", "VALKEY_ARCHITECTURE": "replica", "VALKEY_AUTOMATIC_FAILOVER": "10"}
-    assert read_environment(given).automatic_failover_s == 10
-    assert read_environment({**given, "VALKEY_AUTOMATIC_FAILOVER": "no"}).automatic_failover_s is None
-    watched = {**GIVEN, "VALKEY_ARCHITECTURE": "failover", "VALKEY_SENTINEL_NAME": "data.sessions"}
-    place = read_environment({**watched, "VALKEY_SENTINELS": "one:26379,fd00::1:26380"})
-    assert place.sentinels == (Address("one", 26379), Address("fd00::1", 26380))
-    assert place.sentinel_name == "data.sessions"
-
-
-@pytest.mark.parametrize(
-    ("changed", "why"),
-    [
-        ({"VALKEY_ARCHITECTURE": "shards"}, "cluster, replica or failover"),
-        ({"VALKEY_ARCHITECTURE": "failover"}, "VALKEY_SENTINEL_NAME is missing"),
-        ({"VALKEY_AUTOMATIC_FAILOVER": "soon"}, "number of seconds"),
-        ({"VALKEY_SENTINELS": "one"}, "list of host:port"),
-    ],
-)
-def test_refuses_what_makes_no_sense_for_a_dataset(changed: dict[str, str], why: str) -> None:
-    with pytest.raises(ValueError, match=why):
-        read_environment({**GIVEN, **changed})

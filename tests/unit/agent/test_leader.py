@@ -269,7 +269,7 @@ def test_where_healing_is_switched_off_only_up_heals(formed: Scene) -> None:
 
 
 def test_one_whose_declaration_goes_in_the_middle_stops(formed: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("valkeyctl.agent.attending.LOOK_AGAIN_S", 0.2)
+    monkeypatch.setattr(heal, "LOOK_AGAIN_S", 0.2)
     formed.fleet.stop(REPLICA)
     formed.publish()
     found = _in_the_middle(formed, lambda: formed.fake.objects.pop(DECLARED))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from valkeyctl.agent.body import HELD_S, UNDECLARED_S, are_due
+from valkeyctl.agent.main import HELD_S, UNDECLARED_S, are_due
 
 
 @pytest.mark.parametrize("declared", [False, True])

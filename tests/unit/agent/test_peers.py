@@ -27,8 +27,8 @@ def place(member: Member, address: str, instance: str = "t", namespace: str = "n
     return Environment(pod, namespace, instance, address, host, member, agent_port=PORT)
 
 
-def letters_of(member: Member, *passwords: bytes, instance: str = "t") -> Letters[Tale]:
-    return Letters(place(member, "127.0.0.1", instance), lambda: passwords, Tale.decode)
+def letters_of(member: Member, *passwords: bytes, instance: str = "t") -> Letters:
+    return Letters(place(member, "127.0.0.1", instance), lambda: passwords)
 
 
 def asked(question: bytes) -> http.Message:
@@ -148,7 +148,7 @@ def answering() -> Iterator[Callable[[Letters, str, Tale], None]]:
         one.thread.join(10)
 
 
-def peers(log: io.StringIO) -> Peers[Tale]:
+def peers(log: io.StringIO) -> Peers:
     return Peers(place(ONE, "127.9.0.1"), letters_of(ONE, b"secret"), lambda: Tale(ONE), Log(to=log))
 
 

@@ -28,8 +28,6 @@ class Registered:
     depends_on: frozenset[str]
     ignore_changes: tuple[str, ...]
     retain_on_delete: bool
-    #: Types under which the engine knows it too; it takes its children under them as well.
-    also_of_type: tuple[str, ...] = ()
 
     @property
     def kind(self) -> str:
@@ -77,8 +75,6 @@ class _Engine(mocks.Mocks):
         outputs = dict(args.inputs)
         if args.typ.endswith(":Topology"):
             outputs |= {"phase": "Ready", "layout": {"s0": "0-16383"}, "server_version": "9.1.2"}
-        if args.typ.endswith(":Dataset"):
-            outputs |= {"phase": "Ready", "primary": f"{args.name}-s0-0", "server_version": "9.1.2"}
         return f"{args.name}-id", outputs
 
     def call(self, args: mocks.MockCallArgs) -> dict[str, Any]:
@@ -128,7 +124,6 @@ def _registered(request: Any) -> Registered:
         depends_on=frozenset(_label(urn) for urn in request.dependencies),
         ignore_changes=tuple(request.ignoreChanges),
         retain_on_delete=request.retainOnDelete,
-        also_of_type=tuple(alias.spec.type for alias in request.aliases),
     )
 
 

@@ -51,7 +51,7 @@ def test_runs_the_bundle_on_a_stock_image() -> None:
 def test_another_bundle_makes_pods_outdated(monkeypatch: pytest.MonkeyPatch) -> None:
     before = template()
     assert before["metadata"]["annotations"]["valkeyctl/agent"] == agent_bundle().digest
-    monkeypatch.setattr("components.instance.agent_bundle", lambda: Bundle(b"another", {}))
+    monkeypatch.setattr("components.cluster.agent_bundle", lambda: Bundle(b"another", {}))
     assert template() != before
 
 

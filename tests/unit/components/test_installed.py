@@ -28,7 +28,7 @@ mocks.set_mocks(Engine())
 
 import components  # this program's own
 from valkey_components import ClusterArgs, ValkeyCluster
-from valkey_components.config_files import config_data
+from valkey_components.cluster import config_data
 
 assert components.MINE
 cluster = ValkeyCluster("sessions", ClusterArgs(shards=1, allow_few_shards=True, namespace="data"))

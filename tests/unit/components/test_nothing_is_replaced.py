@@ -8,9 +8,7 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 import pytest
 
-from components import Connection
-from components.architectures import INSTANCES, placed
-from components.make import make
+from components import ClusterArgs, Connection, ValkeyCluster
 from tests.unit.components.recording import Program, Registered, record
 from valkeyctl.lifecycle.bundle import Bundle
 
@@ -73,53 +71,18 @@ WAYS: dict[str, Connection] = {
 }
 
 
-#: Of one dataset, whoever fails it over.
-OF_DATASETS: dict[str, dict[str, Any]] = {
-    "image": {"image": "valkey/valkey:9.1.1"},
-    "replicas": {"replicas": 4},
-    "one replica": {"replicas": 1},
-    "config": {"config": {"maxmemory-policy": "allkeys-lru", "hz": 20}},
-    "persistence.size": {"persistence": {"size": "2Gi"}},
-    "persistence.storageClassName": {"persistence": {"size": "1Gi", "storageClassName": "fast"}},
-    "resources": {"resources": {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"memory": "1Gi"}}},
-    "auth": {"auth": {"passwordSecret": {"name": "mine"}}},
-    "agent": {"agent": {"log": "json", "image": "python:3.12"}},
-    "restart": {"restart": "now"},
-    "paused": {"paused": True},
-    "primary": {"primary": 1},
-    "handover": {"handover": {"token": "today"}},
-    "minReplicasToWrite": {"minReplicasToWrite": 1, "minReplicasMaxLagSeconds": 3},
-}
-OF_REPLICA: dict[str, dict[str, Any]] = {
-    **OF_DATASETS,
-    "a single server": {"replicas": 0},
-    "no automatic failover": {"automaticFailover": False},
-    "another Lease": {"automaticFailover": {"leaseDurationSeconds": 20}},
-}
-OF_FAILOVER: dict[str, dict[str, Any]] = {
-    **OF_DATASETS,
-    "more Sentinels": {"sentinel": {"replicas": 5, "quorum": 4}},
-    "Sentinels in a hurry": {"sentinel": {"downAfterMilliseconds": 2000, "parallelSyncs": 2}},
-    "Sentinels' image": {"sentinel": {"image": "valkey/valkey:9.1.1"}},
-    "Sentinels' resources": {"sentinel": {"resources": {"limits": {"memory": "128Mi"}}}},
-    "Sentinels' volumes": {"sentinel": {"persistence": {"size": "1Gi"}}},
-}
-
-
 @cache
-def base(*, own: bool, architecture: str = "cluster") -> Program:
-    return program({}, own=own, architecture=architecture)
+def base(*, own: bool) -> Program:
+    return program({}, own=own)
 
 
-def program(
-    args: dict[str, Any], connection: Connection | None = None, *, own: bool, architecture: str = "cluster"
-) -> Program:
+def program(args: dict[str, Any], connection: Connection | None = None, *, own: bool) -> Program:
     def run() -> dict[str, pulumi.Output[Any]]:
         # As most programs make one: it says nothing of ConfigMaps.
         opts = pulumi.ResourceOptions(provider=kubernetes.Provider("mine", context="prod")) if own else None
-        instance = INSTANCES[architecture].model_validate(BASE | args | {"architecture": architecture})
+        settings = ClusterArgs.model_validate(BASE | args)
         way = connection or (None if own else Connection(context="prod"))
-        return dict(make("sessions", placed(instance, connection=way), opts).summary)
+        return dict(ValkeyCluster("sessions", settings.model_copy(update={"connection": way}), opts).summary)
 
     return record(run)
 
@@ -138,66 +101,10 @@ def test_setting(setting: str, own: bool) -> None:  # noqa: FBT001
     assert gone == expected
 
 
-@pytest.mark.parametrize(
-    ("architecture", "setting", "change"),
-    [
-        *(("replica", setting, change) for setting, change in OF_REPLICA.items()),
-        *(("failover", setting, change) for setting, change in OF_FAILOVER.items()),
-    ],
-)
-def test_setting_of_a_dataset(architecture: str, setting: str, change: dict[str, Any]) -> None:
-    before, after = base(own=False, architecture=architecture), program(change, own=False, architecture=architecture)
-    assert list(replaced(before, after)) == []
-    gone = {resource.label for resource in before} - {resource.label for resource in after}
-    expected: set[str] = set()
-    if setting == "auth":
-        expected = {"Password sessions-auth"}
-    fewer = {("failover", "one replica"): 2, ("replica", "a single server"): 1}
-    if (architecture, setting) in fewer:
-        expected = {f"PersistentVolumeClaim data-sessions-s0-{fewer[architecture, setting]}"}
-    assert gone == expected
-
-
-@pytest.mark.parametrize("architecture", ["replica", "failover"])
-@pytest.mark.parametrize("setting", ["primary", "handover", "minReplicasToWrite", "more Sentinels", "one replica"])
-def test_what_replaces_no_pod_of_the_servers(architecture: str, setting: str) -> None:
-    change = (OF_FAILOVER if architecture == "failover" else OF_REPLICA).get(setting, {})
-    before, after = base(own=False, architecture=architecture), program(change, own=False, architecture=architecture)
-    label = "StatefulSet sessions-s0"
-    assert before[label].inputs["spec"]["template"] == after[label].inputs["spec"]["template"]
-
-
-def test_a_first_replica_replaces_no_pod() -> None:
-    single, pair = (program({"replicas": n}, own=False, architecture="replica") for n in (0, 1))
-    templates = [seen["StatefulSet sessions-s0"].inputs["spec"]["template"] for seen in (single, pair)]
-    assert templates[0] == templates[1]
-
-
-@pytest.mark.parametrize("own", [False, True], ids=["our provider", "a provider of the program's own"])
-@pytest.mark.parametrize(("former", "latter"), [("replica", "failover"), ("failover", "replica")])
-def test_from_replica_to_failover_and_back_nothing_is_replaced(former: str, latter: str, own: bool) -> None:  # noqa: FBT001
-    # The same members, so that nothing else changes.
-    before, after = (program({"replicas": 2}, own=own, architecture=name) for name in (former, latter))
-    assert list(replaced(before, after)) == []
-    component = f"{latter.title()} sessions"
-    assert after[component].also_of_type == (before[f"{former.title()} sessions"].type,)
-    kept = {one.label for one in before if one.parent == f"{former.title()} sessions"}
-    # But for the Sentinels, every child is found under the former parent's type: UIDs of StatefulSet, claims, Services.
-    found = {one.label for one in after if one.parent == component}
-    assert (kept ^ found) == {"Sentinel sessions"}
-    assert kept >= {
-        "StatefulSet sessions-s0",
-        *(f"Service sessions{suffix}" for suffix in ("", "-rw", "-ro", "-headless")),
-        *(f"PersistentVolumeClaim data-sessions-s0-{ordinal}" for ordinal in range(3)),
-        "Dataset sessions",
-        "Prepare sessions",
-    }
-
-
 @pytest.mark.parametrize("own", [False, True], ids=["our provider", "a provider of the program's own"])
 def test_a_new_version_of_the_agent(own: bool, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: FBT001
     before = base(own=own)
-    monkeypatch.setattr("components.instance.agent_bundle", lambda: Bundle(b"another", {}))
+    monkeypatch.setattr("components.cluster.agent_bundle", lambda: Bundle(b"another", {}))
     after = program({}, own=own)
     assert list(replaced(before, after)) == []
     changed = {one.label for one in after if one.inputs != before[one.label].inputs}
@@ -255,7 +162,7 @@ def replaced(before: Program, after: Program) -> Iterator[str]:
 
 
 def _reasons(before: Program, after: Program, old: Registered, new: Registered) -> Iterator[str]:
-    if (old.type, old.provider) != (new.type, new.provider) or not _same_parent(before, after, old, new):
+    if (old.type, old.parent, old.provider) != (new.type, new.parent, new.provider):
         yield "another resource in the state"
     if new.kind == "Provider":
         # One that names its cluster is replaced for nothing else.
@@ -271,14 +178,6 @@ def _reasons(before: Program, after: Program, old: Registered, new: Registered) 
             yield from _forbidden(old, new)
     elif new.type.startswith("pulumi-python:dynamic"):
         yield from (key for key in IDENTITY if _fixed(new, key) and old.inputs.get(key) != new.inputs.get(key))
-
-
-def _same_parent(before: Program, after: Program, old: Registered, new: Registered) -> bool:
-    """Whether the engine takes one for the other: a parent's alias holds for its children, whose URNs have its type."""
-    if old.parent == new.parent:
-        return True
-    former, latter = before[old.parent], after[new.parent]
-    return former.name == latter.name and former.type in latter.also_of_type
 
 
 def _forbidden(old: Registered, new: Registered) -> Iterator[str]:

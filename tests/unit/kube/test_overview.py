@@ -172,7 +172,7 @@ def test_json_is_for_programs(api: Api, fake: FakeApi, tmp_path: Path) -> None:
     # The keys are written as those of a stack's outputs.
     assert set(seen[0]) == {
         *("namespace", "instance", "phase", "conditions", "members", "advice", "todo", "failure", "failureOf", "busy"),
-        *("problem", "serverVersion", "architecture", "owner", "sentinels"),
+        *("problem", "serverVersion", "architecture", "owner"),
     }
     keys = {"pod", "role", "slots", "lag", "keys", "node", "zone", "version", "problem"}
     assert set(seen[0]["members"][0]) == keys
@@ -241,18 +241,18 @@ def test_it_shows_the_architecture_and_what_is_in_order(api: Api, fake: FakeApi,
     write_status(api, "valkey", "cache", "acme/valkey/prod/cache", InstanceStatus("Degraded", conditions))
     fake.objects["/api/v1/namespaces/valkey/configmaps/cache-status"]["metadata"]["labels"][
         "app.kubernetes.io/component"
-    ] = "later"
+    ] = "failover"
     fake.objects["/api/v1/namespaces/valkey/configmaps/cache-status"]["metadata"]["labels"][
         "app.kubernetes.io/instance"
     ] = "cache"
     done = run(fake, tmp_path, "-n", "valkey", "--transport", "direct")
-    assert "valkey/cache  Degraded  later" in done.output
+    assert "valkey/cache  Degraded  failover" in done.output
     assert "in order: QuorumReachable, not PodsOutdated" in done.output
     assert "Ready is False (NoPrimary)" in done.output
     # What it can't ask it doesn't make up.
-    assert "can't look at the architecture later" in done.output
+    assert "can't look at the architecture failover" in done.output
     seen = json.loads(run(fake, tmp_path, "-n", "valkey", "--json").output)
-    assert (seen[0]["architecture"], seen[0]["owner"]) == ("later", "acme/valkey/prod/cache")
+    assert (seen[0]["architecture"], seen[0]["owner"]) == ("failover", "acme/valkey/prod/cache")
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,7 @@ from tests.unit.dataplane.views import formed
 from tests.unit.dataplane.world import Unsafe, World
 from valkeyctl.dataplane import Member, Spec, Steps, plan, planned_layout
 from valkeyctl.dataplane.plan_roles import plan_roles
-from valkeyctl.lifecycle.roll_steps import Finished, PodState, Replace
-from valkeyctl.lifecycle.rolling import MoveRoles, Next, Terms, plan_roll
+from valkeyctl.lifecycle.rolling import Finished, MoveRoles, Next, PodState, Replace, Terms, plan_roll
 
 MOST_STEPS = 200
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
-from tests.dataplane.datasets import Dataset
 from tests.dataplane.servers import Fleet
 from tests.unit.kube.fake_api import FakeApi
 from tests.unit.kube.pods_made import PODS, SETS, pod, waiting, workload
@@ -20,21 +19,20 @@ class StatefulSets:
     """A context manager: while it lasts, each member without a Pod gets one of the newest revision.
 
     `broken`: of a revision, the reason and message with which its Pods never start; ("", "") where they do. `nodes`:
-    where members' Pods are put, `{"s0-0": "node1"}`, of those that it names. `gone`: the members that are not to be.
+    where members' Pods are put, `{"s0-0": "node1"}`, of those that it names.
     """
 
     fake: FakeApi
-    fleet: Fleet | Dataset
+    fleet: Fleet
     broken: Callable[[str], tuple[str, str]] = lambda _revision: ("", "")
     nodes: dict[str, str] = field(default_factory=dict[str, str])
-    gone: set[Member] = field(default_factory=set[Member])
     made: list[Member] = field(default_factory=list[Member])
     _stop: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
 
     def declare(self, revision: str) -> None:
         """Writes the StatefulSets with a template of this revision."""
-        for shard in sorted({member.shard for member in self.fleet.spec.members}):
+        for shard in range(self.fleet.spec.shards):
             one = workload(shard, revision=revision, replicas=self.fleet.spec.replicas + 1)
             one["metadata"] |= {"uid": f"uid-{shard}", "namespace": "valkey"}
             self.fake.put(f"{SETS}/sessions-s{shard}", one)
@@ -50,17 +48,6 @@ class StatefulSets:
             made = pod(member.shard, member.ordinal, revision=revision, podIP=address)
         made["spec"]["nodeName"] = self.nodes.get(str(member), made["spec"]["nodeName"])
         self.fake.put(f"{PODS}/sessions-{member}", made)
-
-    def scale(self, replicas: int) -> None:
-        """Has the first StatefulSet ask for so many members; those beyond go, with their servers."""
-        one = workload(0, replicas=replicas)
-        one["metadata"] |= {"uid": "uid-0", "namespace": "valkey"}
-        self.fake.put(f"{SETS}/sessions-s0", one)
-        members = {member for member in self.fleet.spec.members if member.shard == 0}
-        self.gone = {member for member in members if member.ordinal >= replicas}
-        for member in self.gone:
-            self.fleet.servers[member].kill()
-            self.fake.remove(f"{PODS}/sessions-{member}")
 
     def revisions(self) -> dict[str, str]:
         """The revision of each Pod."""
@@ -84,7 +71,7 @@ class StatefulSets:
     def _run(self) -> None:
         while not self._stop.wait(0.02):
             for member in self.fleet.spec.members:
-                if member in self.gone or f"{PODS}/sessions-{member}" in self.fake.objects:
+                if f"{PODS}/sessions-{member}" in self.fake.objects:
                     continue
                 revision = self.fake.objects[f"{SETS}/sessions-s{member.shard}"]["status"]["updateRevision"]
                 self.fleet.servers[member].kill()

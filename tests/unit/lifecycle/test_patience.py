@@ -47,7 +47,7 @@ def test_a_server_that_crashes_again_and_again_runs_now_and_then(clock: list[flo
     judge = Patience()
     judge.judge([stuck("CrashLoopBackOff")])
     judge.judge([stuck("")])
-    judge.answered(absent(formed().view(), S01).nodes)
+    judge.answered(absent(formed().view(), S01))
     clock[0] += PATIENCE_S["CrashLoopBackOff"]
     with pytest.raises(Blocked):
         judge.judge([stuck("CrashLoopBackOff")])
@@ -56,7 +56,7 @@ def test_a_server_that_crashes_again_and_again_runs_now_and_then(clock: list[flo
 def test_one_that_answers_is_well(clock: list[float]) -> None:
     judge = Patience()
     judge.judge([stuck("CrashLoopBackOff")])
-    judge.answered(absent(formed().view(), S00).nodes)
+    judge.answered(absent(formed().view(), S00))
     clock[0] += PATIENCE_S["CrashLoopBackOff"]
     judge.judge([stuck("CrashLoopBackOff")])
 

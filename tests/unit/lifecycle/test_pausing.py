@@ -19,8 +19,8 @@ from valkeyctl.dataplane.errors import Blocked
 from valkeyctl.kube.access import connect
 from valkeyctl.kube.declared import DeclaredState, read_declared
 from valkeyctl.lifecycle import pausing
-from valkeyctl.lifecycle.account import ConvergeFailed
 from valkeyctl.lifecycle.prepare import PrepareProvider
+from valkeyctl.lifecycle.run import ConvergeFailed
 from valkeyctl.lifecycle.topology import TopologyProvider
 
 __all__ = ["scene"]

@@ -12,13 +12,11 @@ from tests.unit.kube.test_objects import owned
 from valkeyctl.dataplane.errors import ValkeyctlError
 from valkeyctl.kube.errors import ApiUnreachable, OwnedByOthers
 from valkeyctl.lifecycle.agent_code import AgentCodeProvider
-from valkeyctl.lifecycle.dataset import DatasetProvider
 from valkeyctl.lifecycle.guard import ShardGuardProvider
 from valkeyctl.lifecycle.namespace import NamespaceProvider
 from valkeyctl.lifecycle.password import PasswordProvider
 from valkeyctl.lifecycle.prepare import PrepareProvider
 from valkeyctl.lifecycle.provider import Provider
-from valkeyctl.lifecycle.sentinels import SentinelsProvider
 from valkeyctl.lifecycle.topology import TopologyProvider
 
 OWNER, OTHER = "acme/valkey/prod/sessions", "acme/valkey/dev/sessions"
@@ -34,8 +32,6 @@ PROVIDERS: list[type[Provider]] = [
     ShardGuardProvider,
     TopologyProvider,
     AgentCodeProvider,
-    DatasetProvider,
-    SentinelsProvider,
 ]
 
 
@@ -68,8 +64,6 @@ def test_the_permanent_paths() -> None:
         "valkeyctl.lifecycle.guard.ShardGuardProvider",
         "valkeyctl.lifecycle.topology.TopologyProvider",
         "valkeyctl.lifecycle.agent_code.AgentCodeProvider",
-        "valkeyctl.lifecycle.dataset.DatasetProvider",
-        "valkeyctl.lifecycle.sentinels.SentinelsProvider",
     ]
 
 

@@ -12,8 +12,18 @@ from tests.unit.dataplane.views import absent, change, formed, unreachable
 from tests.unit.lifecycle.rolling_world import Scene, scene, spec_of
 from valkeyctl.dataplane import Member, Steps, View, plan, planned_layout
 from valkeyctl.lifecycle.forecast import forecast
-from valkeyctl.lifecycle.roll_steps import Await, Finished, PodState, Refuse, Replace
-from valkeyctl.lifecycle.rolling import MoveRoles, Next, Terms, at_risk, plan_roll
+from valkeyctl.lifecycle.rolling import (
+    Await,
+    Finished,
+    MoveRoles,
+    Next,
+    PodState,
+    Refuse,
+    Replace,
+    Terms,
+    at_risk,
+    plan_roll,
+)
 
 S00, S01, S10, S11, S20, S21 = spec_of(3, 1).members
 

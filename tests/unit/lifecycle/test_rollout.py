@@ -16,9 +16,9 @@ from tests.unit.kube.fake_api import FakeApi
 from tests.unit.kube.pods_made import PODS, SETS, unschedulable, workload
 from tests.unit.lifecycle.stateful_sets import StatefulSets
 from valkeyctl.dataplane import Member, Spec, planned_layout
-from valkeyctl.lifecycle import patience, pod_watch, replacing
-from valkeyctl.lifecycle.account import ConvergeFailed
+from valkeyctl.lifecycle import patience, rollout, run
 from valkeyctl.lifecycle.prepare import PrepareProvider
+from valkeyctl.lifecycle.run import ConvergeFailed
 from valkeyctl.lifecycle.topology import TopologyProvider
 
 PASSWORD = "very-secret-password"  # noqa: S105 - of these servers alone
@@ -135,7 +135,7 @@ def test_a_stuck_roll_stops_at_the_first_pod_and_a_corrected_one_mends_it_though
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(patience, "NO_SUCH_IMAGE_S", 0.5)
-    monkeypatch.setattr(pod_watch, "POD_LOOK_S", 0.2)
+    monkeypatch.setattr(run, "POD_LOOK_S", 0.2)
     stage.sets.declare(BAD)
     with pytest.raises(ConvergeFailed) as raised:
         stage.update(workload_revision=BAD)
@@ -176,7 +176,7 @@ def test_a_roll_that_was_stopped_goes_on(stage: Stage) -> None:
 def test_a_budget_is_waited_for_and_said(
     stage: Stage, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(replacing, "TOLD_AFTER_S", 0.2)
+    monkeypatch.setattr(rollout, "TOLD_AFTER_S", 0.2)
     asked: list[str] = []
 
     def budget(path: str) -> str:
@@ -191,7 +191,7 @@ def test_a_budget_is_waited_for_and_said(
 
 
 def test_a_budget_that_never_agrees_ends_it(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replacing, "EVICT_S", 1.0)
+    monkeypatch.setattr(rollout, "EVICT_S", 1.0)
     stage.fake.budget = lambda _path: "The disruption budget theirs needs 6 healthy pods and has 6 currently"
     stage.sets.declare("r2")
     with pytest.raises(ConvergeFailed, match=r"sessions-s0-1 couldn't be evicted for 1 s.*budget theirs") as raised:
@@ -227,7 +227,7 @@ def test_several_shards_at_a_time_though_the_own_budget_allows_one(stage: Stage)
 
 
 def test_a_controller_that_takes_no_notice_is_told_of(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replacing, "OBSERVED_S", 0.5)
+    monkeypatch.setattr(rollout, "OBSERVED_S", 0.5)
     one = stage.fake.objects[f"{SETS}/sessions-s1"]
     one["metadata"]["generation"], one["status"]["observedGeneration"] = 2, 1
     with pytest.raises(ConvergeFailed, match="hasn't taken notice of sessions-s1"):

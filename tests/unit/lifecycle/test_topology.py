@@ -22,10 +22,10 @@ from valkeyctl.dataplane.errors import Interrupted, ValkeyctlError
 from valkeyctl.kube.access import connect
 from valkeyctl.kube.declared import read_declared
 from valkeyctl.kube.errors import LeaseHeld
-from valkeyctl.lifecycle import look, patience, pod_watch
-from valkeyctl.lifecycle.account import ConvergeFailed
+from valkeyctl.lifecycle import look, patience, run
 from valkeyctl.lifecycle.guard import ShardGuardProvider
 from valkeyctl.lifecycle.release import ShardStillNeeded
+from valkeyctl.lifecycle.run import ConvergeFailed
 from valkeyctl.lifecycle.topology import TopologyProvider
 
 OWNER, PASSWORD = "acme/valkey/prod/sessions", "very-secret-password"
@@ -292,7 +292,7 @@ def test_a_pod_that_fits_nowhere_ends_it_at_its_deadline_with_name_and_reason(sc
 
 def test_pods_that_no_waiting_heals_end_it_before_the_deadline(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(patience.PATIENCE_S, "ImagePullBackOff", 1.0)
-    monkeypatch.setattr(pod_watch, "POD_LOOK_S", 0.2)
+    monkeypatch.setattr(run, "POD_LOOK_S", 0.2)
     scene.publish(Member(0, 1))
     stuck = pod(0, 1, podIP=None, containerStatuses=waiting("ImagePullBackOff", "no such image"))
     scene.fake.put(f"{PODS}/sessions-s0-1", stuck)
@@ -304,7 +304,7 @@ def test_pods_that_no_waiting_heals_end_it_before_the_deadline(scene: Scene, mon
 
 def test_a_shard_that_never_started_is_taken_back(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(patience.PATIENCE_S, "ImagePullBackOff", 0.0)
-    monkeypatch.setattr(pod_watch, "POD_LOOK_S", 0.0)
+    monkeypatch.setattr(run, "POD_LOOK_S", 0.0)
     scene.publish()
     outs = scene.create()
     scene.fake.put(f"{SETS}/sessions-s3", workload(3))

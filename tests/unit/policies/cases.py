@@ -421,10 +421,6 @@ BAD: dict[str, dict[str, Case]] = {
             ["is a LoadBalancer without TLS"],
         ),
         "Sentinels": Case([*sentinels(3.0), service("NodePort")], ["is a NodePort without TLS"]),
-        "whose endpoints are written": Case(
-            [statefulset(), config_map("port 6379\n"), service("LoadBalancer", selector=None)],
-            ["is a LoadBalancer without TLS"],
-        ),
         "external addresses": Case(
             [statefulset(), config_map("port 6379\n"), service(externalIPs=["203.0.113.7"])],
             ["is a ClusterIP without TLS"],

@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 import yaml
 
-from components import make
-from components.architectures import INSTANCES
+from components import ValkeyCluster
 from policies.judging import judge, judge_stack
 from policies.model import Resource, Surroundings
 from policies.rules import BY_NAME
-from settings import parse
+from settings import Instance, parse
 from tests.unit.components.recording import record
 
 CHECKOUT = Path(__file__).parents[3]
@@ -42,11 +41,11 @@ def told(environment: str, config: Config) -> list[tuple[str, str, str]]:
 
     def program() -> None:
         for name, args in stated.instances.items():
-            make(name, args)
+            ValkeyCluster(name, args)
 
     resources = [
         Resource(
-            f"urn:pulumi:x::valkey::valkey:index:Component${one.type}::{one.name}",
+            f"urn:pulumi:x::valkey::valkey:index:Cluster${one.type}::{one.name}",
             one.type,
             one.name,
             one.inputs,
@@ -72,30 +71,6 @@ def told(environment: str, config: Config) -> list[tuple[str, str, str]]:
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
 def test_a_stack_is_clean_under_its_own_profile(environment: str) -> None:
     assert told(environment, config_of(environment)) == []
-
-
-def as_dataset(environment: str, architecture: str, **own: Any) -> Config:
-    """The same stack with datasets in the place of clusters."""
-    config = copy.deepcopy(config_of(environment))
-    for instance in (config.get("valkey:defaults", {}), *config["valkey:instances"].values()):
-        instance.pop("shards", None)
-        instance.pop("architecture", None)
-    for instance in config["valkey:instances"].values():
-        instance |= {"architecture": architecture, **own}
-    return config
-
-
-@pytest.mark.parametrize("environment", ENVIRONMENTS)
-@pytest.mark.parametrize("architecture", ["replica", "failover"])
-def test_so_are_datasets(environment: str, architecture: str) -> None:
-    assert told(environment, as_dataset(environment, architecture)) == []
-
-
-def test_a_quorum_of_a_minority_is_told() -> None:
-    sentinel = {"replicas": 5, "quorum": 2, "allowSmallQuorum": True}
-    found = told("prod", as_dataset("prod", "failover", sentinel=sentinel))
-    assert {(rule, level) for rule, level, _ in found} == {("sentinel-quorum", "mandatory")}
-    assert "the quorum is 2, and a majority of 5 is 3" in found[0][2]
 
 
 def _set(path: str, value: Any) -> Callable[[Config], None]:
@@ -188,4 +163,4 @@ def test_a_typical_mistake_fails_in_production(mistake: str) -> None:
 
 def test_the_rules_of_settings_that_are_missing_are_switched_on_when_they_come() -> None:
     """As soon as an instance can have TLS, production asks for it."""
-    assert ("tls" in INSTANCES["cluster"].model_fields) == (profile("prod")["tls"]["enforcementLevel"] == "mandatory")
+    assert ("tls" in Instance.model_fields) == (profile("prod")["tls"]["enforcementLevel"] == "mandatory")

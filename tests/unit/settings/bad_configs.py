@@ -1,8 +1,20 @@
 """Wrong stack configs and what a person is told about each, word for word."""
 
-from tests.unit.settings.bad import Bad
-from tests.unit.settings.bad import bad as _bad
-from tests.unit.settings.bad_datasets import BAD_DATASETS
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Bad:
+    """`instance` is the config of the instance `sessions`, whose path stands before each of the `lines`."""
+
+    instance: Any
+    lines: tuple[str, ...]
+
+
+def _bad(instance: Any, *lines: str) -> Bad:
+    return Bad(instance, lines)
+
 
 QUANTITY = "not a quantity; written like 100m, 0.5, 128Mi, 1Gi"
 NAME = "a name has small letters, digits, hyphens and dots, at most 253, a letter or a digit first and last"
@@ -60,6 +72,14 @@ BAD: dict[str, Bad] = {
     "unknown architecture": _bad(
         {"architecture": "clusters"},
         '.architecture = "clusters": must be cluster, failover, replica, did you mean cluster?',
+    ),
+    "failover": _bad(
+        {"architecture": "failover"},
+        '.architecture = "failover": isn\'t available yet; what there is now is cluster',
+    ),
+    "replica": _bad(
+        {"architecture": "replica"},
+        '.architecture = "replica": isn\'t available yet; what there is now is cluster',
     ),
     "architecture of another type": _bad({"architecture": 1}, ".architecture = 1: must be cluster, failover, replica"),
     "no shards": _bad({"shards": 0}, ".shards = 0: a cluster has 3 to 128 shards"),
@@ -373,5 +393,4 @@ BAD: dict[str, Bad] = {
     "key that no agent has": _bad(
         {"agent": {"images": "python:3.13"}}, '.agent.images = "python:3.13": unknown key, did you mean image?'
     ),
-    **BAD_DATASETS,
 }

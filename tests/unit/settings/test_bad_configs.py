@@ -79,17 +79,6 @@ def test_names_that_collide(one: str, other: str, name: str) -> None:
     assert told({other: {}, one: {}}) == [line]
 
 
-@pytest.mark.parametrize("other", ["a-rw", "a-ro", "a-primary", "a-sentinel", "a-s0"])
-def test_names_of_datasets_that_collide(other: str) -> None:
-    line = f'valkey:instances.{other} = "{other}": {ALIKE.format("a", other)}'
-    assert told({"a": {"architecture": "replica"}, other: {}}) == [line]
-
-
-def test_names_that_only_a_cluster_may_grow_to_have() -> None:
-    assert told({"a": {"architecture": "failover"}, "a-s1": {}}) == []
-    assert told({"a": {}, "a-rw": {}, "a-sentinel": {}}) == []
-
-
 @pytest.mark.parametrize("other", ["a-s128", "a-s00", "as0", "a-s", "b"])
 def test_names_that_do_not_collide(other: str) -> None:
     assert told({"a": {}, other: {}}) == []

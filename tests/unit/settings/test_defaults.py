@@ -5,8 +5,6 @@ from typing import Any
 
 import pytest
 
-from components import FailoverArgs, ReplicaArgs
-from components.architectures import InstanceArgs
 from components.args import ClusterArgs
 from components.overlay import laid_over
 from settings import Settings, parse
@@ -17,7 +15,7 @@ def parsed(defaults: Any, instances: Any, secret: frozenset[str] = frozenset()) 
     return parse(values, secret)
 
 
-def read(defaults: Any, **instances: Any) -> dict[str, InstanceArgs]:
+def read(defaults: Any, **instances: Any) -> dict[str, ClusterArgs]:
     problems, settings = parsed(defaults, instances)
     assert problems == []
     assert settings is not None
@@ -118,53 +116,3 @@ def test_protected_instances_are_told() -> None:
     assert problems == []
     assert settings is not None
     assert settings.protected == {"a"}
-
-
-def test_what_an_architecture_does_not_take_is_passed_over_where_others_take_it() -> None:
-    defaults = {
-        "shards": 6,
-        "sentinel": {"downAfterMilliseconds": 2000},
-        "config": {"cluster-node-timeout": 9000, "min-replicas-to-write": 1, "hz": 20},
-        "version": "8.1",
-    }
-    seen = read(defaults, a={}, b={"architecture": "replica"}, c={"architecture": "failover"})
-    first, second, third = seen["a"], seen["b"], seen["c"]
-    assert isinstance(first, ClusterArgs)
-    assert (first.shards, dict(first.config)["cluster-node-timeout"]) == (6, "9000")
-    assert isinstance(second, ReplicaArgs)
-    assert (dict(second.config), second.server_image) == ({"hz": "20"}, "valkey/valkey:8.1.8")
-    assert isinstance(third, FailoverArgs)
-    assert (third.sentinel.down_after_ms, dict(third.config)) == (2000, {"hz": "20"})
-
-
-@pytest.mark.parametrize(
-    ("defaults", "line"),
-    [
-        (
-            {"shards": 6},
-            "valkey:defaults.shards = 6: is a key of architecture: cluster, and this is architecture: replica",
-        ),
-        (
-            {"config": {"cluster-node-timeout": 9000}},
-            (
-                'valkey:defaults.config.cluster-node-timeout = "9000": is set by the component: it is a cluster\'s; '
-                "only `architecture: cluster` has it"
-            ),
-        ),
-        ({"shrads": 6}, "valkey:defaults.shrads = 6: unknown key"),
-    ],
-)
-def test_what_no_instance_takes_is_a_mistake(defaults: dict[str, Any], line: str) -> None:
-    assert parsed(defaults, {"a": {"architecture": "replica"}, "b": {"architecture": "replica"}})[0] == [line]
-
-
-def test_an_architecture_may_be_a_default() -> None:
-    seen = read({"architecture": "failover", "replicas": 3}, a={}, b={"architecture": "replica", "replicas": 0})
-    assert [type(args) for args in seen.values()] == [FailoverArgs, ReplicaArgs]
-    assert [args.replicas for args in seen.values()] == [3, 0]
-
-
-@pytest.mark.parametrize("key", ["primary", "handover", "primaries", "slots"])
-def test_what_belongs_to_one_instance_is_no_default(key: str) -> None:
-    lines = parsed({key: 1}, {"a": {"architecture": "replica"}})[0]
-    assert any(line.startswith(f"valkey:defaults.{key} = 1: ") and "belong" in line for line in lines)

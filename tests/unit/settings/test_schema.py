@@ -41,21 +41,11 @@ BEYOND_A_SCHEMA = {
     "agent's request above its limit": "arithmetic on quantities",
     "size of a wrong unit": "arithmetic on quantities",
     "Secret of the generated one's name": "depends on the instance's name",
-    "Secret of the Sentinels' name": "depends on the instance's name",
-    "primary that is none": "depends on how many replicas there are",
-    "handover to nobody": "depends on how many replicas there are",
-    "handover of a single member": "depends on how many replicas there are",
-    "handover beside a primary": "concerns two keys, each of which is good",
-    "more replicas to write than there are": "depends on how many replicas there are",
-    "quorum of more than there are": "depends on how many Sentinels there are",
-    "quorum of a minority": "depends on how many Sentinels there are",
-    "Sentinels of others and of its own": "concerns two keys, each of which is good",
-    "Sentinels without memory": "arithmetic on quantities",
 }
 
 
 #: Keys inside an instance that have no default: required there, unless `valkey:defaults` may say them.
-NEEDED = ("size", "name", "afterSeconds", "token")
+NEEDED = ("size", "name", "afterSeconds")
 
 
 def generator() -> ModuleType:
@@ -180,13 +170,6 @@ GOOD: list[Any] = [
     {"image": "mirror.example:5000/team/valkey:9.1.2-alpine3.22"},
     {"image": "valkey/valkey@sha256:" + "0" * 64, "config": {"maxmemory-clients": "5%", "log-format": "JSON"}},
     {"persistence": {"size": "1Gi", "storageClassName": "fast", "reclaimPolicy": "Delete"}, "protect": True},
-    {"architecture": "replica", "replicas": 0},
-    {"architecture": "replica", "automaticFailover": False, "minReplicasToWrite": 1, "primary": 1},
-    {"architecture": "replica", "automaticFailover": {"leaseDurationSeconds": 5}, "handover": {"token": 3}},
-    {"architecture": "failover", "handover": {"to": "any", "token": "today"}, "config": {"hz": 20}},
-    {"architecture": "failover", "sentinel": {"replicas": 5, "quorum": 2, "allowSmallQuorum": True}},
-    {"architecture": "failover", "sentinel": {"reference": {"name": "shared"}, "downAfterMilliseconds": 2000}},
-    {"architecture": "failover", "sentinel": {"persistence": {"size": "64Mi"}, "image": "valkey/valkey:9.1.2"}},
     {"persistence": None, "auth": {"passwordSecret": {"name": "mine", "key": "word"}}},
 ]
 

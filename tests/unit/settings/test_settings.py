@@ -7,16 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from components import (
-    AutomaticFailover,
-    ClusterArgs,
-    Connection,
-    FailoverArgs,
-    Persistence,
-    ReplicaArgs,
-    Resources,
-    SecretKey,
-)
+from components import ClusterArgs, Connection, Persistence, Resources, SecretKey
 from components.args import Amounts
 from settings import Settings, parse
 
@@ -39,7 +30,6 @@ def test_what_holds_when_nothing_is_said() -> None:
     assert settings.connection == Connection(context=None, kubeconfig=None, transport="portForward")
     assert settings.instances == {"sessions": ClusterArgs(connection=settings.connection)}
     args = settings.instances["sessions"]
-    assert isinstance(args, ClusterArgs)
     assert (args.shards, args.replicas, args.server_image) == (3, 1, "valkey/valkey:9.1.2")
     assert args.persistence is None
     assert args.auth.password_secret is None
@@ -87,97 +77,6 @@ def test_everything_that_can_be_said() -> None:
     )
 
 
-def test_everything_that_can_be_said_of_datasets() -> None:
-    settings = read(
-        {
-            "cache": {
-                "architecture": "replica",
-                "replicas": 2,
-                "automaticFailover": {"leaseDurationSeconds": 15},
-                "minReplicasToWrite": 2,
-                "minReplicasMaxLagSeconds": 3,
-                "primary": 2,
-            },
-            "single": {"architecture": "replica", "replicas": 0, "automaticFailover": False},
-            "orders": {
-                "architecture": "failover",
-                "replicas": 1,
-                "handover": {"to": 1, "token": 20261130},
-                "sentinel": {
-                    "replicas": 5,
-                    "quorum": 4,
-                    "image": "valkey/valkey:9.1.1",
-                    "resources": {"limits": {"memory": "32Mi"}},
-                    "persistence": {"size": "64Mi"},
-                    "downAfterMilliseconds": 2000,
-                    "failoverTimeoutMilliseconds": 9000,
-                    "parallelSyncs": 2,
-                },
-            },
-            "sharing": {"architecture": "failover", "sentinel": {"reference": {"name": "orders"}, "quorum": 3}},
-        }
-    )
-    cache, single, orders, sharing = (settings.instances[name] for name in ("cache", "single", "orders", "sharing"))
-    assert cache == ReplicaArgs(
-        replicas=2,
-        automatic_failover=AutomaticFailover(lease_duration_s=15),
-        min_replicas_to_write=2,
-        min_replicas_max_lag_s=3,
-        primary=2,
-        connection=settings.connection,
-    )
-    assert isinstance(single, ReplicaArgs)
-    assert (cache.lease_duration_s, single.lease_duration_s) == (15, None)
-    assert isinstance(orders, FailoverArgs)
-    assert orders.handover is not None
-    assert (orders.handover.to, orders.handover.token) == (1, "20261130")
-    assert (orders.sentinel.members, orders.sentinel.votes) == (5, 4)
-    assert isinstance(sharing, FailoverArgs)
-    # How many there are follows from whom they belong to.
-    assert (sharing.sentinel.members, sharing.sentinel.votes, sharing.sentinel.set_of("sharing")) == (
-        5,
-        3,
-        "orders-sentinel",
-    )
-
-
-def test_sentinels_of_another_program() -> None:
-    args = read({"a": {"architecture": "failover", "sentinel": {"reference": {"name": "theirs"}}}}).instances["a"]
-    assert isinstance(args, FailoverArgs)
-    assert (args.sentinel.members, args.sentinel.votes) == (3, 2)
-
-
-@pytest.mark.parametrize(
-    ("instances", "line"),
-    [
-        (
-            {"a": {"architecture": "failover", "sentinel": {"reference": {"name": "b"}}}, "b": {}},
-            (
-                'valkey:instances.a.sentinel.reference.name = "b": is an instance of this stack that has no Sentinels '
-                "of its own"
-            ),
-        ),
-        (
-            {
-                "a": {"architecture": "failover", "sentinel": {"reference": {"name": "b", "replicas": 3}}},
-                "b": {"architecture": "failover", "sentinel": {"replicas": 5}},
-            },
-            "valkey:instances.a.sentinel.reference.replicas = 3: b has 5; leave it out, and it follows from there",
-        ),
-        (
-            {"a" * 44: {"architecture": "failover"}},
-            (
-                f'valkey:instances.{"a" * 44} = "{"a" * 44}": who has Sentinels has a name of at most 43 characters, '
-                "this one has 44 (their StatefulSet is called <name>-sentinel, with at most 52)"
-            ),
-        ),
-    ],
-)
-def test_sentinels_that_there_can_not_be(instances: dict[str, Any], line: str) -> None:
-    problems, settings = parse({"valkey:instances": json.dumps(instances)})
-    assert (problems, settings) == ([line], None)
-
-
 def test_a_kubeconfig_as_text_stays_as_it_is() -> None:
     text = "apiVersion: v1\nkind: Config\n"
     assert read({"a": {}}, {"kubeconfig": text}).connection.kubeconfig == text
@@ -218,7 +117,6 @@ def test_the_stacks_of_the_checkout(stack: str) -> None:
     assert problems == []
     assert settings is not None
     args = settings.instances["sessions"]
-    assert isinstance(args, ClusterArgs)
     assert (args.shards, args.replicas) == (3, 2 if "prod" in stack else 1)
 
 

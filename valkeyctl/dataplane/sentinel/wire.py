@@ -41,21 +41,6 @@ def questions(name: str) -> tuple[Command, ...]:
     )
 
 
-NAMES: Command = ("INFO", "sentinel")
-
-
-def quorum_question(name: str) -> Command:
-    """Whether enough Sentinels can be reached to fail the name over."""
-    return ("SENTINEL", "CKQUORUM", name)
-
-
-def names(told: object) -> Mapping[str, bool]:
-    """The names that a Sentinel monitors, by its answer to `NAMES`, and whether their primaries are up for it."""
-    lines = (value for key, value in fields(_text(told)).items() if key.startswith("master") and "name=" in value)
-    entries = [dict(pair.split("=", 1) for pair in line.split(",") if "=" in pair) for line in lines]
-    return {entry["name"]: entry.get("status") == "ok" for entry in entries}
-
-
 def may_be_refused(index: int, told: str) -> bool:
     """Whether the refusal of the question of that index is an answer: a name that it doesn't know, or no quorum."""
     return index >= 2 and (_UNKNOWN_NAME in told or (index == 5 and _NO_QUORUM in told))
