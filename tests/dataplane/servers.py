@@ -30,7 +30,7 @@ PORT, BUS_PORT = 7379, 17379
 LINES = ("9.1", "8.1")
 NEWEST = LINES[0]
 NODE_TIMEOUT_MS = 1500
-READY_S = 20.0
+READY_S = 60.0
 
 _counter = itertools.count(1)
 
