@@ -37,9 +37,9 @@ def test_roles_move_under_a_writer_and_nothing_acknowledged_is_lost(line: str) -
             view = scenes.run(fleet, WANTED, told=told)
         scenes.assert_ready(fleet, view, WANTED)
         assert roles(view) == {0: 1, 1: 1, 2: 1}
-        # On a busy machine servers may give one up, and it is asked for again; one shard after the other nevertheless.
-        asked = dict.fromkeys(line.removesuffix(AGAIN) for line in told.done if "role over" in line)
-        assert list(asked) == [handed_over(shard) for shard in range(3)]
+        # On a busy machine servers may give one up, so that it is asked for again, and shards are ready in any order.
+        asked = {line.removesuffix(AGAIN) for line in told.done if "role over" in line}
+        assert asked == {handed_over(shard) for shard in range(3)}
         assert writer.lost() == []
         before = scenes.commands_counted(fleet)
         scenes.run(fleet, WANTED)
