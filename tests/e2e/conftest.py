@@ -2,16 +2,17 @@
 
 import re
 from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.e2e.harness import inside
 from tests.e2e.harness.client import Client
 from tests.e2e.harness.kube import Kube
-from tests.e2e.harness.probe import Node, ask, assert_ready, faults
+from tests.e2e.harness.probe import Node, ask, ask_those_that_answer, assert_ready, command, faults
 from tests.e2e.harness.program import Result, Stack
 from tests.e2e.harness.sandbox import INSTANCE, Sandbox, small
 
@@ -57,13 +58,14 @@ def sandbox(request: pytest.FixtureRequest, kube: Kube, tmp_path: Path) -> Itera
 
 @dataclass(frozen=True)
 class Formed:
-    """A healthy cluster that one module's tests share: 3 shards with a replica each. No test may leave it otherwise.
+    """A healthy cluster with a replica for each shard, which tests share. What one leaves otherwise, the next mends.
 
-    `first`: the `up` that made it. `nodes`: what they said at the moment when it returned.
+    `config`: what it was declared as. `first`: the `up` that made it. `nodes`: what they said when it returned.
     """
 
     sandbox: Sandbox
     stack: Stack
+    config: dict[str, Any]
     first: Result
     nodes: dict[str, Node]
     client: Client
@@ -75,9 +77,19 @@ class Formed:
     def sound(self) -> dict[str, Node]:
         """What the nodes say, all being well. What a failed test left behind is mended first: it has failed itself."""
         kube = self.sandbox.kube
-        if faults(ask(kube, self.namespace, INSTANCE), INSTANCE, shards=3, replicas=1):
+        shards = self.config["shards"]
+        if faults(ask_those_that_answer(kube, self.namespace, INSTANCE), INSTANCE, shards, replicas=1):
             self.stack.up()
-        return assert_ready(kube, self.namespace, INSTANCE)
+        return assert_ready(kube, self.namespace, INSTANCE, shards)
+
+    def emptied(self) -> dict[str, Node]:
+        """As `sound`, as declared at first and without a key: what another test wrote can't stand in for a loss."""
+        self.stack.configure({INSTANCE: self.config})
+        nodes = self.sound()
+        for node in nodes.values():
+            if node.is_primary:
+                command(self.sandbox.kube, self.namespace, node.pod, "FLUSHALL")
+        return nodes
 
 
 @pytest.fixture(scope="module")
@@ -96,10 +108,38 @@ def formed(request: pytest.FixtureRequest, module_sandbox: Sandbox, kube: Kube) 
 
     A module's `FORMED` is its config instead of the usual one.
     """
-    stack = module_sandbox.stack(config=getattr(request.module, "FORMED", None))
+    return _formed(module_sandbox, kube, getattr(request.module, "FORMED", small()))
+
+
+def _formed(sandbox: Sandbox, kube: Kube, config: dict[str, Any]) -> Formed:
+    stack = sandbox.stack(config=config)
     first = stack.up()
     nodes = ask(kube, stack.namespace, INSTANCE)
-    return Formed(module_sandbox, stack, first, nodes, module_sandbox.client(stack))
+    return Formed(sandbox, stack, config, first, nodes, sandbox.client(stack))
+
+
+@pytest.fixture(scope="module")
+def shared(
+    request: pytest.FixtureRequest, kube: Kube, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[..., Formed]]:
+    """`shared(**changes)`: the cluster with these changes of its config as in `small`, made for the first who asks.
+
+    Tests that ask for the same one belong into the same xdist_group. It comes sound, as declared, and without keys.
+    """
+    made: dict[str, Formed] = {}
+    with ExitStack() as sandboxes:
+
+        def get(**changes: object) -> Formed:
+            key = repr(sorted(changes.items()))
+            if key in made:
+                made[key].emptied()
+                return made[key]
+            label = Path(request.node.name).stem.removeprefix("test_")
+            sandbox = sandboxes.enter_context(_sandbox(request.node, kube, tmp_path_factory.mktemp(label), label))
+            made[key] = _formed(sandbox, kube, small(**changes))
+            return made[key]
+
+        yield get
 
 
 @pytest.fixture

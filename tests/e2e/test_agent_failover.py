@@ -9,16 +9,17 @@ from dataclasses import dataclass
 
 import pytest
 
+from tests.e2e.conftest import Formed
 from tests.e2e.harness import inside
 from tests.e2e.harness.breakable import Breakable
 from tests.e2e.harness.client import Client
 from tests.e2e.harness.inside import AGENT
 from tests.e2e.harness.kube import Kube, eventually
-from tests.e2e.harness.sandbox import INSTANCE, Sandbox, small
+from tests.e2e.harness.sandbox import INSTANCE
 
 #: Writes that a primary had acknowledged and not yet sent when it was killed: what is in flight, at one each 5 ms.
 IN_FLIGHT = 5
-HEALED_S = 60
+HEALED_S = 120
 NODE_TIMEOUT_MS = 2000
 SNAPSHOTS = {"config": {"appendonly": "no", "save": "1 1"}, "persistence": {"size": "64Mi"}}
 
@@ -35,17 +36,27 @@ class Watched(Breakable):
 
 
 @pytest.fixture
-def watched(sandbox: Sandbox, kube: Kube) -> Callable[..., Watched]:
-    def make(**config: object) -> Watched:
+def watched(shared: Callable[..., Formed], kube: Kube) -> Callable[..., Watched]:
+    def get(**config: object) -> Watched:
         settings = {"cluster-node-timeout": NODE_TIMEOUT_MS, **dict(config.pop("config", {}))}  # type: ignore[call-overload]
-        stack = sandbox.stack(config=small(config=settings, **config))
-        stack.up()
-        return Watched(kube, sandbox.namespace, sandbox.client(stack))
+        formed = shared(config=settings, **config)
+        return Watched(kube, formed.namespace, formed.client)
 
-    return make
+    return get
 
 
-@pytest.mark.parametrize("config", [{}, SNAPSHOTS], ids=["without a disk", "with snapshots older than the last writes"])
+#: One cluster each, which has healed when a test ends.
+PLAIN = pytest.mark.xdist_group("agent_failover")
+WITH_SNAPSHOTS = pytest.mark.xdist_group("agent_failover_snapshots")
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        pytest.param({}, marks=PLAIN, id="without a disk"),
+        pytest.param(SNAPSHOTS, marks=WITH_SNAPSHOTS, id="with snapshots older than the last writes"),
+    ],
+)
 @pytest.mark.parametrize("wait", [0, 1], ids=["acknowledged", "confirmed by a replica"])
 def test_a_killed_primary_is_not_believed_when_it_comes_back(
     watched: Callable[..., Watched], config: dict[str, object], wait: int
@@ -64,6 +75,7 @@ def test_a_killed_primary_is_not_believed_when_it_comes_back(
     assert cluster.client.lost(INSTANCE, before) == []
 
 
+@PLAIN
 @pytest.mark.parametrize("count", [2, 3])
 def test_several_primaries_killed_at_once(watched: Callable[..., Watched], count: int) -> None:
     # No majority votes any more: only what the agents agree on goes on.
@@ -79,6 +91,7 @@ def test_several_primaries_killed_at_once(watched: Callable[..., Watched], count
     assert cluster.client.lost(INSTANCE, before) == []
 
 
+@PLAIN
 def test_all_servers_killed_at_once_serve_again(watched: Callable[..., Watched]) -> None:
     cluster = watched()
     cluster.kill(cluster.nodes())
@@ -97,9 +110,11 @@ def test_all_servers_killed_at_once_keep_what_their_disks_hold(watched: Callable
     assert {pod: node.node_id for pod, node in cluster.nodes().items()} == before
 
 
-@pytest.mark.parametrize("image", ["valkey/valkey:9.1.2", "valkey/valkey:8.1.8"], ids=["9.1", "8.1"])
-def test_a_deleted_primary_hands_over_first(watched: Callable[..., Watched], image: str) -> None:
-    cluster = watched(image=image)
+@pytest.mark.parametrize(
+    "config", [pytest.param({}, marks=PLAIN, id="9.1"), pytest.param({"version": "8.1"}, id="8.1")]
+)
+def test_a_deleted_primary_hands_over_first(watched: Callable[..., Watched], config: dict[str, object]) -> None:
+    cluster = watched(**config)
     with cluster.client.writing(INSTANCE) as record:
         time.sleep(2)
         cluster.delete(cluster.primaries()[1:2])
@@ -110,6 +125,7 @@ def test_a_deleted_primary_hands_over_first(watched: Callable[..., Watched], ima
     assert cluster.client.lost(INSTANCE, record.acknowledged) == []
 
 
+@PLAIN
 def test_a_frozen_agent_keeps_nobody_from_serving(watched: Callable[..., Watched], thaw: list[inside.Process]) -> None:
     cluster = watched()
     agents = inside.find(cluster.namespace, AGENT)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.e2e.conftest import Formed
 from tests.e2e.harness import probe
 from tests.e2e.harness.kube import Kube, eventually
 from tests.e2e.harness.processes import all_processes, command_line, session_of
@@ -13,6 +14,7 @@ from tests.e2e.harness.program import PROVIDER, Running, Stack
 from tests.e2e.harness.quota import allow_pods
 from tests.e2e.harness.sandbox import INSTANCE, Sandbox, small, unattended
 
+FORMED = unattended()
 # Moments of an `up` from nothing, in their order: a mark as a pattern, and which of those that fit.
 POINTS: dict[str, tuple[str, int]] = {
     "before the first resource": (r"start create .*Prepare", 1),
@@ -32,18 +34,18 @@ POINTS: dict[str, tuple[str, int]] = {
     "topology says its 4th word": (r"say Topology", 4),
     "topology made": (r"end create Topology", 1),
 }
-# From the first dynamic resource to the last there is a provider's process to kill.
-PROVIDER_POINTS = [
-    "before the first resource",
-    "prepared",
-    "password made",
-    "first shard made",
-    "topology begun",
-    "topology says its 1st word",
-    "topology says its 2nd word",
-    "topology says its 3rd word",
-    "topology says its 4th word",
-]
+# Before the topology has its turn, a kill leaves Kubernetes objects half made, and the next `up` goes on from there: so
+# one instance stands all of a row, each `up` killed later than the one before. Replicas would add nothing.
+ROWS = {
+    "pulumi": [
+        ["before the first resource", "namespace made", "first object begun", "first shard begun", "all shards made"],
+        ["prepared", "password made", "some objects made", "first shard made", "guards made"],
+    ],
+    # From the first dynamic resource to the last there is a provider's process to kill.
+    "provider": [["before the first resource", "prepared", "password made", "first shard made"]],
+}
+WORDS = [point for point in POINTS if point.startswith("topology says")]
+IN_TOPOLOGY = ["topology begun", *WORDS]
 
 
 def _nth(pattern: str, number: int) -> Callable[[str], bool]:
@@ -57,9 +59,17 @@ def _nth(pattern: str, number: int) -> Callable[[str], bool]:
     return wanted
 
 
-def _replicas(point: str) -> int:
-    """Before the topology has its turn, a kill leaves Kubernetes objects half made: replicas would add nothing."""
-    return 1 if "topology" in point else 0
+def _killed(stack: Stack, victim: str, point: str) -> None:
+    """An `up` whose `victim` is killed at a point. The next one comes at once: no pause may give what is left time."""
+    running = stack.start("up", "--yes", "--skip-preview")
+    running.until(_nth(*POINTS[point]))
+    if victim == "pulumi":
+        running.kill()
+        # It leaves its lock in a file backend; the documentation names this command.
+        stack.cancel()
+    else:
+        running.kill_provider()
+        stack.finish(running, expect=-1, timeout_s=60)
 
 
 def _finishes(stack: Stack, kube: Kube, sandbox: Sandbox, replicas: int) -> None:
@@ -70,52 +80,38 @@ def _finishes(stack: Stack, kube: Kube, sandbox: Sandbox, replicas: int) -> None
     assert probe.spread(nodes) == [5461, 5461, 5462]
 
 
-@pytest.mark.parametrize("point", POINTS)
-def test_pulumi_is_killed(sandbox: Sandbox, kube: Kube, point: str) -> None:
-    replicas = _replicas(point)
-    stack = sandbox.stack(config=small(replicas=replicas))
-    running = stack.start("up", "--yes", "--skip-preview")
-    running.until(_nth(*POINTS[point]))
-    running.kill()
-    # A killed pulumi leaves its lock in a file backend; the documentation names this command. The next `up` comes at
-    # once, while the killed one's provider may still be about: no pause here may give it time.
-    stack.cancel()
-    _finishes(stack, kube, sandbox, replicas)
+@pytest.mark.parametrize(("victim", "row"), [(victim, row) for victim, rows in ROWS.items() for row in rows])
+def test_killed_again_and_again_on_the_way(sandbox: Sandbox, kube: Kube, victim: str, row: list[str]) -> None:
+    stack = sandbox.stack(config=small(replicas=0))
+    for point in row:
+        _killed(stack, victim, point)
+    _finishes(stack, kube, sandbox, replicas=0)
 
 
-@pytest.mark.parametrize("point", PROVIDER_POINTS)
-def test_provider_is_killed(sandbox: Sandbox, kube: Kube, point: str) -> None:
-    replicas = _replicas(point)
-    stack = sandbox.stack(config=small(replicas=replicas))
-    running = stack.start("up", "--yes", "--skip-preview")
-    running.until(_nth(*POINTS[point]))
-    running.kill_provider()
-    stack.finish(running, expect=-1, timeout_s=60)
-    _finishes(stack, kube, sandbox, replicas)
+@pytest.mark.parametrize(
+    ("victim", "point"),
+    [("pulumi", point) for point in [*IN_TOPOLOGY, "topology made"]] + [("provider", point) for point in IN_TOPOLOGY],
+)
+def test_killed_in_the_topology(sandbox: Sandbox, kube: Kube, victim: str, point: str) -> None:
+    stack = sandbox.stack(config=small())
+    _killed(stack, victim, point)
+    _finishes(stack, kube, sandbox, replicas=1)
 
 
+@pytest.mark.xdist_group("killed_while_it_heals")
 @pytest.mark.parametrize("victim", ["pulumi", "provider"])
-@pytest.mark.parametrize("word", [1, 2, 3])
-def test_killed_while_it_heals_a_cluster_with_data(sandbox: Sandbox, kube: Kube, victim: str, word: int) -> None:
-    stack = sandbox.stack(config=unattended())
-    stack.up()
-    client = sandbox.client(stack)
-    nodes = probe.assert_ready(kube, sandbox.namespace, INSTANCE)
+@pytest.mark.parametrize("point", WORDS[:3])
+def test_killed_while_it_heals_a_cluster_with_data(formed: Formed, kube: Kube, victim: str, point: str) -> None:
+    nodes = formed.emptied()
+    stack, client = formed.stack, formed.client
     written = client.write(INSTANCE, 1500)
     for node in nodes.values():
-        probe.command(kube, sandbox.namespace, node.pod, "CLUSTER DELSLOTSRANGE 0 99 5500 5999 16000 16383")
-    probe.command(kube, sandbox.namespace, probe.replica_of(nodes, 1).pod, "CLUSTER RESET SOFT")
+        probe.command(kube, formed.namespace, node.pod, "CLUSTER DELSLOTSRANGE 0 99 5500 5999 16000 16383")
+    probe.command(kube, formed.namespace, probe.replica_of(nodes, 1).pod, "CLUSTER RESET SOFT")
 
-    running = stack.start("up", "--yes", "--skip-preview")
-    running.until(_nth(r"say Topology", word))
-    if victim == "pulumi":
-        running.kill()
-        stack.cancel()
-    else:
-        running.kill_provider()
-        stack.finish(running, expect=-1, timeout_s=60)
+    _killed(stack, victim, point)
     stack.up()
-    after = probe.assert_ready(kube, sandbox.namespace, INSTANCE)
+    after = probe.assert_ready(kube, formed.namespace, INSTANCE)
     assert probe.layout(after) == probe.layout(nodes)
     assert {pod: node.node_id for pod, node in after.items()} == {pod: node.node_id for pod, node in nodes.items()}
     assert client.lost(INSTANCE, written) == []

@@ -9,12 +9,15 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.e2e.conftest import Formed
 from tests.e2e.harness import probe
 from tests.e2e.harness.kube import Kube, eventually
 from tests.e2e.harness.leaks import leaks
 from tests.e2e.harness.sandbox import INSTANCE, Sandbox, small
 
 POLICY = "maxmemory-policy"
+FIRST = {POLICY: "allkeys-lru", "hz": 20}
+SHARED = pytest.mark.xdist_group("live_settings")
 #: From the word of the API server to all servers.
 SECONDS = 15
 #: How long the former password is taken, and some more for a busy machine.
@@ -55,10 +58,12 @@ def current_revisions(kube: Kube, namespace: str) -> set[str]:
     return {str(one["status"]["updateRevision"]) for one in sets}
 
 
-def test_a_changed_setting_is_live_on_every_node_and_no_pod_is_outdated(sandbox: Sandbox, kube: Kube) -> None:
-    stack = sandbox.stack(config=small(config={POLICY: "allkeys-lru", "hz": 20}))
-    stack.up()
-    namespace, client = sandbox.namespace, sandbox.client(stack)
+@SHARED
+def test_a_changed_setting_is_live_on_every_node_and_no_pod_is_outdated(
+    shared: Callable[..., Formed], kube: Kube
+) -> None:
+    formed = shared(config=FIRST)
+    stack, namespace, client = formed.stack, formed.namespace, formed.client
     assert told(kube, namespace, POLICY) == {"allkeys-lru"}
     before, revisions = lives(kube, namespace), current_revisions(kube, namespace)
     assert {str(revision) for _, revision, _ in before} == revisions
@@ -84,28 +89,29 @@ def test_a_changed_setting_is_live_on_every_node_and_no_pod_is_outdated(sandbox:
     )
 
 
+@SHARED
 @pytest.mark.timeout(900)
-def test_a_setting_that_a_start_needs_replaces_the_pods(sandbox: Sandbox, kube: Kube) -> None:
-    stack = sandbox.stack()
-    stack.up()
-    revisions = current_revisions(kube, sandbox.namespace)
+def test_a_setting_that_a_start_needs_replaces_the_pods(shared: Callable[..., Formed], kube: Kube) -> None:
+    formed = shared(config=FIRST)
+    stack, namespace = formed.stack, formed.namespace
+    revisions = current_revisions(kube, namespace)
     stack.configure({INSTANCE: small(config={"tcp-backlog": 300})})
     seen = stack.run("preview", "--diff").output
     assert "restart" in seen
     assert "tcp-backlog" in seen
     assert "replace Pods of shard 0" in seen
     stack.up(timeout_s=400)
-    assert current_revisions(kube, sandbox.namespace) != revisions
-    assert {str(revision) for _, revision, _ in lives(kube, sandbox.namespace)} == current_revisions(
-        kube, sandbox.namespace
-    )
-    assert told(kube, sandbox.namespace, "tcp-backlog") == {"300"}
+    assert current_revisions(kube, namespace) != revisions
+    assert {str(revision) for _, revision, _ in lives(kube, namespace)} == current_revisions(kube, namespace)
+    assert told(kube, namespace, "tcp-backlog") == {"300"}
 
 
+@SHARED
 def test_a_setting_that_the_servers_refuse_is_told_in_their_words_and_in_effect_nowhere(
-    sandbox: Sandbox, kube: Kube
+    shared: Callable[..., Formed], kube: Kube
 ) -> None:
-    stack = sandbox.stack(config=small(config={POLICY: "allkeys-lru"}))
+    formed = shared(config=FIRST)
+    stack, namespace = formed.stack, formed.namespace
     stack.up()
     # A text, of which only a server can say whether it knows such a locale.
     stack.configure({INSTANCE: small(config={POLICY: "noeviction", "locale-collate": "xx_NOWHERE"})})
@@ -113,11 +119,11 @@ def test_a_setting_that_the_servers_refuse_is_told_in_their_words_and_in_effect_
     assert failed.code != 0
     assert "locale-collate" in failed.output
     assert "CONFIG SET failed" in failed.output, "the servers' own words"
-    assert told(kube, sandbox.namespace, POLICY) == {"allkeys-lru"}, "nothing is half applied"
+    assert told(kube, namespace, POLICY) == {"allkeys-lru"}, "nothing is half applied"
     stack.configure({INSTANCE: small(config={POLICY: "noeviction"})})
     stack.up()
-    assert told(kube, sandbox.namespace, POLICY) == {"noeviction"}
-    probe.assert_ready(kube, sandbox.namespace, INSTANCE)
+    assert told(kube, namespace, POLICY) == {"noeviction"}
+    probe.assert_ready(kube, namespace, INSTANCE)
 
 
 @pytest.mark.timeout(900)
