@@ -5,7 +5,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -65,12 +66,25 @@ class Own:
         return subprocess.run(command, capture_output=True, text=True, check=True, env=environment()).stdout
 
 
-@pytest.fixture
-def own(tmp_path: Path) -> Iterator[Own]:
-    cluster = Own(tmp_path / "state")
+@contextmanager
+def _own(folder: Path) -> Generator[Own]:
+    cluster = Own(folder / "state")
     yield cluster
     cluster.down()
     assert cluster.remains() == []
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Iterator[Own]:
+    with _own(tmp_path) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def standing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Own]:
+    """One that tests share which break it and bring it up again."""
+    with _own(tmp_path_factory.mktemp("standing")) as cluster:
+        yield cluster
 
 
 def test_the_host_stays_as_it_is(own: Own) -> None:
@@ -99,38 +113,41 @@ def test_down_removes_what_was_killed(own: Own) -> None:
     assert look() == before
 
 
-def test_up_brings_back_what_was_killed_with_its_data(own: Own) -> None:
-    own.up()
-    own.kubectl("create", "configmap", "kept", "--from-literal=key=value")
-    kill(processes_of(own.identity))
-    again = own.up()
+def test_up_brings_back_what_was_killed_with_its_data(standing: Own) -> None:
+    standing.up()
+    standing.kubectl("create", "configmap", "kept", "--from-literal=key=value")
+    kill(processes_of(standing.identity))
+    again = standing.up()
     assert "anew" not in again.err
-    assert own.kubectl("get", "configmap", "kept", "-o", "jsonpath={.data.key}") == "value"
+    assert standing.kubectl("get", "configmap", "kept", "-o", "jsonpath={.data.key}") == "value"
 
 
 @pytest.mark.parametrize("machine", ["control-plane", "node2"])
-def test_up_brings_back_one_machine(own: Own, machine: str) -> None:
-    own.up()
-    others = {name: process_one(name, own.state) for name in ("control-plane", "node1", "node2", "node3")}
+def test_up_brings_back_one_machine(standing: Own, machine: str) -> None:
+    standing.up()
+    others = {name: process_one(name, standing.state) for name in ("control-plane", "node1", "node2", "node3")}
     os.kill(others.pop(machine), signal.SIGKILL)
-    assert "anew" not in own.up().err
-    assert {name: process_one(name, own.state) for name in others} == others
+    assert "anew" not in standing.up().err
+    assert {name: process_one(name, standing.state) for name in others} == others
 
 
-def test_a_service_that_ends_comes_back_by_itself(own: Own) -> None:
-    own.up()
+def test_a_service_that_ends_comes_back_by_itself(standing: Own) -> None:
+    standing.up()
     for program in ("etcd", "kube-apiserver", "containerd", "kubelet", "kube-proxy", "coredns"):
-        kill(running(own.identity, program))
-    eventually("all is in order again", lambda: own.run("status").code == 0, timeout_s=90, pause_s=1)
+        kill(running(standing.identity, program))
+    eventually("all is in order again", lambda: standing.run("status").code == 0, timeout_s=90, pause_s=1)
 
 
-@pytest.mark.parametrize("after_s", [0.4, 0.8, 1.6, 3.2])
-def test_an_interrupted_up_is_finished_by_the_next(own: Own, after_s: float) -> None:
-    _interrupt(own.start("up"), after_s)
+MOMENTS_S = (0.4, 0.8, 1.6, 3.2)
+
+
+def test_an_up_that_was_interrupted_again_and_again_is_finished_by_the_next(own: Own) -> None:
+    for after_s in MOMENTS_S:
+        _interrupt(own.start("up"), after_s)
     own.up()
 
 
-@pytest.mark.parametrize("after_s", [0.4, 0.8, 1.6, 3.2])
+@pytest.mark.parametrize("after_s", MOMENTS_S)
 def test_an_interrupted_up_is_removed_by_down(own: Own, after_s: float) -> None:
     before = look()
     _interrupt(own.start("up"), after_s)
