@@ -17,6 +17,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.failures import failures
+
 CHECKOUT = Path(__file__).resolve().parent.parent
 RESULTS = CHECKOUT / "tests" / ".results"
 PLATFORM_DEADLINE_S = 45 * 60  # tools built from nothing on two slow cores, and the boot
@@ -179,6 +181,7 @@ def _run(stage: Stage, paths: Sequence[str], extra: Sequence[str]) -> Outcome:
     _say(f"stage {stage.name}: {' '.join(paths)} (deadline {stage.deadline_s / 60:.0f} min)")
     RESULTS.mkdir(parents=True, exist_ok=True)
     report = RESULTS / f"{stage.name}.xml"
+    report.unlink(missing_ok=True)
     command = [sys.executable, "-m", "pytest", *stage.options, f"--junit-xml={report}", "--durations=8", *extra, *paths]
     # The longer folder is a stage of its own.
     command += [f"--ignore={other.folder}" for other in STAGES if other.folder.startswith(f"{stage.folder}/")]
@@ -233,6 +236,9 @@ def _summary(outcomes: Sequence[Outcome], platform: Platform | None, seconds: fl
         _say(f"  {'local Kubernetes':<18} {'':<12} {platform.seconds:7.0f} s (beside the first stages)")
     for outcome in outcomes:
         _say(f"  {outcome.stage:<18} {outcome.verdict:<12} {outcome.seconds:7.0f} s")
+        if not outcome.good:
+            for line in failures(RESULTS / f"{outcome.stage}.xml"):
+                _say(f"    {line}")
     _say(f"  {'all':<18} {'passed' if all(o.good for o in outcomes) else 'FAILED':<12} {seconds:7.0f} s")
 
 
