@@ -92,7 +92,7 @@ def cli(kube: Kube, namespace: str, pod: str, words: str, started: float) -> Non
     """Run `valkey-cli --cluster …` in a Pod. Servers answer a moment after their container runs: it tries again."""
     while True:
         try:
-            probe.command(kube, namespace, pod, f"--cluster {words}", timeout_s=GIVE_UP_S)
+            probe.cli(kube, namespace, pod, f"--cluster {words}", timeout_s=GIVE_UP_S)
         except AssertionError as error:
             if "Could not connect" not in str(error):
                 raise

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-import shlex
 import time
 from collections.abc import Callable
 
 import pytest
 
 from tests.e2e.conftest import Formed
-from tests.e2e.harness import probe
+from tests.e2e.harness import direct, probe
 from tests.e2e.harness.kube import Kube, eventually
 from tests.e2e.harness.leaks import leaks
 from tests.e2e.harness.sandbox import INSTANCE, Sandbox, small
@@ -178,8 +177,14 @@ def full_copies(kube: Kube, namespace: str) -> dict[str, str]:
 
 def takes(kube: Kube, namespace: str, pod: str, password: str) -> bool:
     """Whether a server lets somebody in who comes anew with this password."""
-    script = f"export VALKEYCLI_AUTH={shlex.quote(password)} REDISCLI_AUTH={shlex.quote(password)}; valkey-cli PING"
-    return kube.execute(namespace, pod, ["sh", "-c", script]).out.strip().endswith("PONG")
+    found = kube.get("pods", namespace, pod)
+    assert found is not None
+    try:
+        with direct.talk(found, password=password) as server:
+            return server.ask("PING").strip() == "PONG"
+    except direct.UnreachableError as error:
+        assert "WRONGPASS" in str(error) or "invalid" in str(error), error
+        return False
 
 
 def all_take(kube: Kube, namespace: str, password: str) -> Callable[[], bool]:

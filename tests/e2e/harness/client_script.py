@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 FILL_BATCH = 500
+LIBRARY_S = 60
 PASSWORD = Path("/password") / os.environ.get("PASSWORD_KEY", "password")
 
 
@@ -116,7 +117,16 @@ def record(host: str, first: int, every_ms: float, stop: str, wait: int) -> dict
     }
 
 
+def library_is_there() -> None:
+    """It is laid out while the Pod starts."""
+    library = Path(os.environ["PYTHONPATH"])
+    deadline = time.monotonic() + LIBRARY_S
+    while not library.exists() and time.monotonic() < deadline:
+        time.sleep(0.1)
+
+
 def main(command: str, host: str, *rest: str) -> object:
+    library_is_there()
     if command == "write":
         return write(host, int(rest[0]), int(rest[1]))
     if command == "fill":

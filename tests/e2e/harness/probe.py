@@ -1,6 +1,6 @@
 """Asks every Valkey node what it is and knows, and judges whether the instance is Ready, by means of the tests' own.
 
-It reaches nodes by `valkey-cli` inside their Pods and shares no code with the product, so that no error there can hide
+It reaches nodes from inside their Pods' networks and shares no code with the product, so that no error there can hide
 here.
 """
 
@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from tests.e2e.harness import direct
 from tests.e2e.harness.kube import Kube, Object
 
 SLOTS = 16384
@@ -20,14 +21,7 @@ password=$(cat /run/valkey/password; printf x)
 password=${password%x}
 export REDISCLI_AUTH="$password" VALKEYCLI_AUTH="$password"
 """
-_SHELL = (
-    _LOGIN
-    + r"""
-for command in "CLUSTER MYID" "CLUSTER INFO" "CLUSTER NODES" "INFO replication" "INFO server" "INFO memory"; do
-  timeout 5 valkey-cli $command; echo '#####'
-done
-"""
-)
+_QUESTIONS = ("CLUSTER MYID", "CLUSTER INFO", "CLUSTER NODES", "INFO replication", "INFO server", "INFO memory")
 
 
 @dataclass(frozen=True)
@@ -87,11 +81,22 @@ def ask_those_that_answer(kube: Kube, namespace: str, instance: str) -> dict[str
     return {node.pod: node for node in _ask(kube, namespace, instance) if isinstance(node, Node)}
 
 
-def command(kube: Kube, namespace: str, pod: str, text: str, *, timeout_s: int = 10) -> str:
-    """Give a node a command by hand; AssertionError when it answers with an error."""
-    script = _LOGIN + f"timeout {timeout_s} valkey-cli -e {text}"
+def command(kube: Kube, namespace: str, pod: str, text: str) -> str:
+    """Give a node a command by hand; AssertionError when it answers with an error, or not."""
+    found = kube.get("pods", namespace, pod)
+    assert found is not None, f"there is no Pod {pod}"
+    try:
+        with direct.talk(found) as server:
+            return server.ask(*direct.words(text))
+    except direct.UnreachableError as error:
+        raise AssertionError(f"{pod}: {text}: {error}") from None
+
+
+def cli(kube: Kube, namespace: str, pod: str, arguments: str, *, timeout_s: int) -> str:
+    """Run `valkey-cli` in a Pod, for what is of the tool itself; AssertionError when it fails."""
+    script = _LOGIN + f"timeout {timeout_s} valkey-cli -e {arguments}"
     done = kube.execute(namespace, pod, ["sh", "-c", script], timeout_s=timeout_s + 20)
-    assert done.code == 0, f"{pod}: {text}: {done.out}{done.err}"
+    assert done.code == 0, f"{pod}: {arguments}: {done.out}{done.err}"
     return done.out
 
 
@@ -101,25 +106,28 @@ def _ask(kube: Kube, namespace: str, instance: str) -> list[Node | SilentError]:
         for pod in kube.items("pods", namespace, f"app.kubernetes.io/instance={instance}")
         if "deletionTimestamp" not in pod["metadata"]
     ]
+    at = direct.processes(direct.SERVER)
 
     def one(pod: Object) -> Node | SilentError:
-        name = pod["metadata"]["name"]
-        done = kube.execute_again(namespace, name, ["sh", "-c", _SHELL])
-        parts = done.out.split("#####\n")
-        ip = pod["status"].get("podIP")
-        if not ip or done.code or len(parts) < 6 or not re.fullmatch(r"[0-9a-f]{40}\s*", parts[0]):
-            return SilentError(f"{name}: {done.code} {done.out[:300]} {done.err[:300]}")
-        view = [parse_line(line) for line in parts[2].splitlines() if line.strip()]
+        name, ip = pod["metadata"]["name"], pod["status"].get("podIP")
+        try:
+            with direct.talk(pod, at=at) as server:
+                my_id, cluster, view, *infos = [server.ask(*question.split()) for question in _QUESTIONS]
+        except (direct.UnreachableError, direct.RefusedError) as error:
+            return SilentError(f"{name}: {error}")
+        if not ip:
+            return SilentError(f"{name} had no address yet")
+        replication, about, memory = map(parse_info, infos)
         return Node(
             pod=name,
             ip=ip,
             shard=int(re.fullmatch(rf"{re.escape(instance)}-s(\d+)-\d+", name)[1]),  # type: ignore[index]
-            node_id=parts[0].strip(),
-            cluster=parse_info(parts[1]),
-            replication=parse_info(parts[3]),
-            server=parse_info(parts[4]),
-            memory=parse_info(parts[5]),
-            view={line.node_id: line for line in view},
+            node_id=my_id.strip(),
+            cluster=parse_info(cluster),
+            replication=replication,
+            server=about,
+            memory=memory,
+            view={line.node_id: line for line in map(parse_line, filter(str.strip, view.splitlines()))},
         )
 
     with ThreadPoolExecutor(8) as pool:
