@@ -123,7 +123,9 @@ def _server(pod: ServerPod) -> ContainerArgsDict:
         "startup_probe": _ask_agent("/started", period_s=1, failures=3600),
         "readiness_probe": _ask_agent("/ready", period_s=2, failures=2),
         # Not the agent: a server that serves is not stopped because the agent beside it has a fault.
-        "liveness_probe": _ask_server("live", period_s=10, failures=6),
+        # A command in a container costs the node more than all else that an idle Pod does, so it is given rarely, and a
+        # server that hangs is restarted after the same minute.
+        "liveness_probe": _ask_server("live", period_s=20, failures=3),
         "volume_mounts": [
             {"name": "config", "mount_path": CONFIG_DIR, "read_only": True},
             {"name": "secret", "mount_path": SECRET_DIR, "read_only": True},

@@ -15,7 +15,7 @@ password="${password%x}"
 export VALKEYCLI_AUTH="$password" REDISCLI_AUTH="$password"
 
 ask() {
-  "${VALKEY_CLI:-valkey-cli}" -p "${VALKEY_PORT:-6379}" 2>&1 | tr -d '\r'
+  "${VALKEY_CLI:-valkey-cli}" -p "${VALKEY_PORT:-6379}" 2>&1
 }
 
 no() {
