@@ -41,11 +41,11 @@ CLUSTER: dict[str, Any] = {
     "version": "8.1",
     "resources": {"requests": {"cpu": "10m", "memory": "32Mi"}, "limits": {"memory": "64Mi"}},
 }
-CHANGES: dict[str, dict[str, Any]] = {
-    "one more replica": {"replicas": 2},
-    "a newer version": {"version": "9.1"},
-    "a setting of the server": {"config": {"maxmemory-policy": "allkeys-lru"}},
-    "a longer deadline": {"timeout_s": 900},
+CHANGES: dict[str, Any] = {
+    "replicas": 2,
+    "version": "9.1",
+    "config": {"maxmemory-policy": "allkeys-lru"},
+    "timeout_s": 900,
 }
 
 
@@ -83,13 +83,12 @@ def test_the_component_serves_another_program(sandbox: Sandbox, kube: Kube, inst
     assert owner is not None
     assert owner["metadata"]["annotations"]["valkeyctl/owner"] == "organization/other/test/cache"
 
-    for change, values in CHANGES.items():
-        _configure(stack, **values)
-        seen = stack.run("preview")
-        operations = seen.log.operations()
-        assert "Topology cache" in operations
-        assert [name for name, op in operations.items() if "replace" in op or "delete" in op] == [], change
-        assert seen.changes() != {}, change
+    _configure(stack, **CHANGES)
+    seen = stack.run("preview")
+    operations = seen.log.operations()
+    assert "Topology cache" in operations
+    assert [name for name, op in operations.items() if "replace" in op or "delete" in op] == []
+    assert seen.changes() != {}
 
     _configure(stack)
     stack.destroy()

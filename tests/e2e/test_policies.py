@@ -5,7 +5,7 @@ The provider writes files instead of asking an API server, so that the pack alon
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -103,12 +103,17 @@ class Team:
         values = {"other:resources": json.dumps(listed), **config}
         self._stack.config_file.write_text(json.dumps({"config": values, **self._salt()}))
 
-    def run(self, command: str, *rules: str, expect: int = 0, **params: Any) -> Result:
-        """A command with these rules mandatory and the others off; without any, without the pack."""
+    def run(
+        self, command: str, *rules: str, expect: int = 0, params: Mapping[str, Mapping[str, Any]] | None = None
+    ) -> Result:
+        """A command with these rules mandatory and the others off; without any, without the pack.
+
+        `params`: their parameters, by their names.
+        """
         options = ["--yes", "--skip-preview"] if command == "up" else []
         if rules:
             off = {rule.name: "disabled" for rule in RULES if rule.name not in rules}
-            on = {name: {"enforcementLevel": "mandatory", **params} for name in rules}
+            on = {name: {"enforcementLevel": "mandatory", **(params or {}).get(name, {})} for name in rules}
             self._pack_config.write_text(json.dumps({**off, **on}))
             options += ["--policy-pack", str(CHECKOUT / "policies"), "--policy-pack-config", str(self._pack_config)]
         return self._stack.run(command, *options, expect=expect)
@@ -142,21 +147,36 @@ def told(result: Result) -> str:
     return re.sub(r"\s+", " ", result.output)
 
 
-@pytest.mark.parametrize("rule", CASES)
-def test_each_rule_fails_a_preview_with_its_message(team: Team, rule: str) -> None:
+#: Those that look at a resource by itself find it beside the others'. The rest look at what there is together, at what
+#: there was, or at the stack's own config.
+TOGETHER = [rule.name for rule in RULES if rule.check and not CASES[rule.name].before and not CASES[rule.name].config]
+ALONE = [name for name in CASES if name not in TOGETHER]
+
+
+def test_each_rule_for_single_resources_fails_a_preview_with_its_message(team: Team) -> None:
+    team.declare([replace(one, name=f"{rule}-{one.name}") for rule in TOGETHER for one in CASES[rule].resources])
+    refused = team.run("preview", *TOGETHER, expect=1, params={rule: CASES[rule].params for rule in TOGETHER})
+    assert len(TOGETHER) > len(ALONE)
+    for rule in TOGETHER:
+        assert_told(refused, rule)
+
+
+@pytest.mark.parametrize("rule", ALONE)
+def test_each_other_rule_fails_a_preview_with_its_message(team: Team, rule: str) -> None:
     case: Case = CASES[rule]
     if case.before:
         # Protection would be the engine's own refusal, before any rule is asked.
         team.declare([replace(one, protect=False) for one in case.before])
         team.run("up")
     team.declare(case.resources, **case.config)
-    refused = team.run("preview", rule, expect=1, **case.params)
+    assert_told(team.run("preview", rule, expect=1, params={rule: case.params}), rule)
+
+
+def assert_told(refused: Result, rule: str) -> None:
     text = told(refused)
     assert f"[mandatory] {rule} " in text, refused.output
-    for part in case.words:
-        assert part in text
-    for part in (BY_NAME[rule].reason, BY_NAME[rule].remedy, BY_NAME[rule].link):
-        assert part in text
+    for part in (*CASES[rule].words, BY_NAME[rule].reason, BY_NAME[rule].remedy, BY_NAME[rule].link):
+        assert part in text, (rule, refused.output)
     assert "hunter2" not in text
     assert "can't run policy" not in text
 
@@ -197,7 +217,8 @@ def test_what_serves_a_valkey_without_labels_is_refused(team: Team) -> None:
 
 def test_a_profile_with_a_name_that_means_nothing_is_refused(team: Team) -> None:
     team.declare(everything())
-    refused = team.run("preview", "image-pinned", "image-pined", expect=1, requires="digest")
+    wrong = {name: {"requires": "digest"} for name in ("image-pinned", "image-pined")}
+    refused = team.run("preview", *wrong, expect=1, params=wrong)
     text = told(refused)
     assert "there is no rule image-pined; did you mean image-pinned?" in text
     assert "image-pinned has no parameter requires; did you mean require?" in text
