@@ -12,6 +12,7 @@ python client.py record HOST FIRST EVERY_MS STOP WAIT
     {"first", "acknowledged", "unconfirmed", "gap_ms", "gap_at_s", "errors"}: numbers from `first` on.
 """
 
+import importlib
 import json
 import os
 import socket
@@ -123,6 +124,8 @@ def library_is_there() -> None:
     deadline = time.monotonic() + LIBRARY_S
     while not library.exists() and time.monotonic() < deadline:
         time.sleep(0.1)
+    # A folder that wasn't there when Python started is believed missing.
+    importlib.invalidate_caches()
 
 
 def main(command: str, host: str, *rest: str) -> object:
