@@ -17,9 +17,9 @@ from tests.e2e.harness.sandbox import INSTANCE, Sandbox, small, unattended
 FORMED = unattended()
 # Moments of an `up` from nothing, in their order: a mark as a pattern, and which of those that fit.
 POINTS: dict[str, tuple[str, int]] = {
+    "namespace made": (r"end create Namespace", 1),
     "before the first resource": (r"start create .*Prepare", 1),
     "prepared": (r"end create .*Prepare", 1),
-    "namespace made": (r"end create Namespace", 1),
     "password made": (r"end create Password", 1),
     "first object begun": (r"start create (Service|ConfigMap|PodDisruptionBudget|NetworkPolicy)", 1),
     "some objects made": (r"end create (Service|ConfigMap|PodDisruptionBudget|NetworkPolicy)", 3),
@@ -38,7 +38,7 @@ POINTS: dict[str, tuple[str, int]] = {
 # one instance stands all of a row, each `up` killed later than the one before. Replicas would add nothing.
 ROWS = {
     "pulumi": [
-        ["before the first resource", "namespace made", "first object begun", "first shard begun", "all shards made"],
+        ["namespace made", "before the first resource", "first object begun", "first shard begun", "all shards made"],
         ["prepared", "password made", "some objects made", "first shard made", "guards made"],
     ],
     # From the first dynamic resource to the last there is a provider's process to kill.
