@@ -1,6 +1,6 @@
 """With volumes, members come back with ids and data; a disk that is new, or of a former member, is told apart."""
 
-from tests.e2e.harness import probe
+from tests.e2e.harness import inside, probe
 from tests.e2e.harness.kube import Kube, eventually
 from tests.e2e.harness.sandbox import INSTANCE, Sandbox, small, tiny, unattended
 
@@ -34,6 +34,29 @@ def test_destroy_and_up_again_find_retained_data(sandbox: Sandbox, kube: Kube) -
     stack.destroy()
     stack.up()
     after = probe.assert_ready(kube, sandbox.namespace, INSTANCE)
+    assert {pod: node.node_id for pod, node in after.items()} == {pod: node.node_id for pod, node in nodes.items()}
+    assert sandbox.client(stack).lost(INSTANCE, written) == []
+
+
+def test_up_again_waits_for_servers_of_before_that_take_their_time_to_stop(
+    sandbox: Sandbox, kube: Kube, thaw: list[inside.Process]
+) -> None:
+    stack = sandbox.stack(config=tiny(persistence={"size": "64Mi", "reclaimPolicy": "Retain"}))
+    stack.up()
+    nodes = probe.assert_ready(kube, sandbox.namespace, INSTANCE, shards=1)
+    written = sandbox.client(stack).write(INSTANCE, 500)
+    kube.delete("pods", sandbox.namespace, "client", grace_s=0)
+    kube.delete("configmaps", sandbox.namespace, "client")
+    thaw += [inside.one(sandbox.namespace, pod, inside.SERVER) for pod in nodes]
+    for server in thaw:
+        server.freeze()
+    stack.destroy()
+    running = stack.start("up", "--yes", "--skip-preview")
+    running.until(lambda mark: mark.startswith("start create Topology"))
+    for server in thaw:
+        server.thaw()
+    stack.finish(running)
+    after = probe.assert_ready(kube, sandbox.namespace, INSTANCE, shards=1)
     assert {pod: node.node_id for pod, node in after.items()} == {pod: node.node_id for pod, node in nodes.items()}
     assert sandbox.client(stack).lost(INSTANCE, written) == []
 

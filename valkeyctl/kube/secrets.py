@@ -141,7 +141,9 @@ def _refuse_beside_servers(api: Api, namespace: str, name: str, *, key: str, own
     if not instance:
         return
     pods = api.items(path_of("v1", "pods", namespace), {"labelSelector": selector(instance)})
-    running = [str(pod["metadata"]["name"]) for pod in pods if (pod.get("status") or {}).get("phase") == "Running"]
+    # One that is being deleted, as after a `destroy` a moment ago, is spoken to by nobody any more.
+    staying = [pod for pod in pods if not pod["metadata"].get("deletionTimestamp")]
+    running = [str(pod["metadata"]["name"]) for pod in staying if (pod.get("status") or {}).get("phase") == "Running"]
     if running:
         raise SecretMissing(
             f"Secret '{name}' in namespace {namespace} has lost its key '{key}' while {len(running)} servers run with "

@@ -204,6 +204,18 @@ def test_no_new_password_is_made_while_servers_run_with_the_lost_one(api: Api, f
     assert read(api).password
 
 
+def test_servers_that_are_going_away_keep_nobody_from_a_new_password(api: Api, fake: FakeApi) -> None:
+    # An `up` right after a `destroy`: the Pods of before take their time to stop, and nobody is to speak to them.
+    labels = {"app.kubernetes.io/name": "valkey", "app.kubernetes.io/instance": "sessions", "valkeyctl/shard": "0"}
+    metadata = {"name": "sessions-s0-0", "labels": labels, "deletionTimestamp": "2026-12-01T12:33:39Z"}
+    pod = {"metadata": metadata, "status": {"phase": "Running"}}
+    fake.put("/api/v1/namespaces/valkey/pods/sessions-s0-0", pod)
+    ensure_password(
+        api, "valkey", "sessions-auth", key="password", owners=(OWNER,), labels={"a": "b"}, instance="sessions"
+    )
+    assert read(api).password
+
+
 def test_passwords_differ() -> None:
     assert len({generate() for _ in range(100)}) == 100
 
