@@ -17,6 +17,7 @@ from .api import ApiError
 from .cluster import Cluster, Record, write_if_changed
 from .desired import Desired
 from .layout import CONTROL_PLANE, Node
+from .mending import Mender
 from .network import api_side
 
 READY_TIMEOUT_S = 180.0
@@ -85,7 +86,8 @@ def _start(
     with progress.step("Waiting for the API server"):
         _apply_addons(cluster, wanted, record, timeout_s)
     with progress.step("Waiting for the nodes, Services and DNS"):
-        left = health.wait(cluster, record, timeout_s=timeout_s, unfinished=_teller(progress))
+        tell, mend = _teller(progress), Mender(cluster)
+        left = health.wait(cluster, record, timeout_s=timeout_s, unfinished=lambda found: (tell(found), mend(found)))
     if not left:
         cluster.write_record(Record(record.digest, record.host_link, complete=True))
     return left

@@ -12,6 +12,7 @@ from . import health, network
 from .cluster import Cluster, write_if_changed
 from .layout import CONTROL_PLANE, Layout, Node
 from .machine import Machine
+from .mending import Mender
 from .node import KUBELET
 
 API = "api"
@@ -72,7 +73,7 @@ def start(cluster: Cluster, node: Node) -> list[health.Fault]:
             machine.enable(service, on=True)
     network.link_node(cluster.layout, node, machine, cluster.control_plane)
     _enforce(cluster, losses(cluster))
-    return health.wait(cluster, record, timeout_s=_START_TIMEOUT_S, only=node)
+    return health.wait(cluster, record, timeout_s=_START_TIMEOUT_S, only=node, unfinished=Mender(cluster))
 
 
 # ---- networks
