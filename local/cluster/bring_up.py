@@ -87,7 +87,12 @@ def _start(
         _apply_addons(cluster, wanted, record, timeout_s)
     with progress.step("Waiting for the nodes, Services and DNS"):
         tell, mend = _teller(progress), Mender(cluster)
-        left = health.wait(cluster, record, timeout_s=timeout_s, unfinished=lambda found: (tell(found), mend(found)))
+
+        def unfinished(found: list[health.Fault]) -> None:
+            tell(found)
+            mend(found)
+
+        left = health.wait(cluster, record, timeout_s=timeout_s, unfinished=unfinished)
     if not left:
         cluster.write_record(Record(record.digest, record.host_link, complete=True))
     return left

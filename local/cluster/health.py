@@ -55,7 +55,7 @@ def wait(
     *,
     timeout_s: float,
     only: Node | None = None,
-    unfinished: Callable[[list[Fault]], object] = lambda _: None,
+    unfinished: Callable[[list[Fault]], None] = lambda _: None,
 ) -> list[Fault]:
     """Wait until all is in order. Returns the faults that are left at the deadline: none if all went well."""
     until = time.monotonic() + timeout_s

@@ -23,15 +23,7 @@ HEALED_S = 90.0
 
 def by_itself(kube: Kube, namespace: str) -> dict[str, probe.Node]:
     """The nodes, once they are Ready without anybody's help."""
-
-    def ready() -> dict[str, probe.Node] | None:
-        try:
-            nodes = probe.ask(kube, namespace, INSTANCE)
-        except (probe.SilentError, KeyError):
-            return None
-        return None if probe.faults(nodes, INSTANCE, shards=3, replicas=1) else nodes
-
-    return eventually("it is Ready by itself", ready, timeout_s=HEALED_S)
+    return probe.eventually_ready(kube, namespace, INSTANCE, timeout_s=HEALED_S)
 
 
 def deleted(kube: Kube, namespace: str, nodes: dict[str, probe.Node], grace_s: int | None) -> dict[str, str]:

@@ -155,14 +155,7 @@ def test_a_changed_password_is_taken_within_seconds_and_replication_goes_on(sand
     # Whoever has to sign in again can: a replica to its primary, after both have been parted.
     for pod in names(kube, namespace):
         probe.command(kube, namespace, pod, "CLIENT KILL TYPE replica")
-    eventually("all replicas are in sync", lambda: _ready(kube, namespace), timeout_s=60)
-
-
-def _ready(kube: Kube, namespace: str) -> bool:
-    try:
-        return not probe.faults(probe.ask(kube, namespace, INSTANCE), INSTANCE, 3, 1)
-    except probe.SilentError:
-        return False
+    probe.eventually_ready(kube, namespace, INSTANCE, timeout_s=60)
 
 
 def names(kube: Kube, namespace: str) -> list[str]:

@@ -8,7 +8,7 @@ from valkey.crc import key_slot
 
 from tests.e2e.conftest import Formed
 from tests.e2e.harness import probe
-from tests.e2e.harness.kube import Kube, eventually
+from tests.e2e.harness.kube import Kube
 from tests.e2e.harness.program import Stack
 from tests.e2e.harness.sandbox import INSTANCE, Sandbox, small
 
@@ -150,13 +150,8 @@ def test_a_pod_that_is_killed_while_slots_move_delays_and_loses_nothing(
     running.until(_said(4))
     kube.delete("pods", formed.namespace, victim, grace_s=0)
     stack.finish(running)
-
     # On a slow machine the last slot may have moved before the Pod went, and then nobody waited for it.
-    def whole() -> bool:
-        nodes = probe.ask_those_that_answer(kube, formed.namespace, INSTANCE)
-        return not probe.faults(nodes, INSTANCE, shards=4, replicas=1)
-
-    eventually("the Pod is back", whole, timeout_s=60)
+    probe.eventually_ready(kube, formed.namespace, INSTANCE, shards=4, timeout_s=60)
     assert client.lost(INSTANCE, written) == []
     shards(stack, 3)
     stack.up()

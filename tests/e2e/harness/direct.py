@@ -7,10 +7,9 @@ that has two cores for everything; this costs one connection. It shares no code 
 import ctypes
 import os
 import re
-import shlex
 import socket
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,11 +39,9 @@ class Door:
     word: str
     port: int
     secret: str
-    user: str = ""
 
 
 SERVER = Door("valkey-server", 6379, "/run/valkey/password")
-SENTINEL = Door("valkey-sentinel", 26379, "/etc/valkey-sentinel/operator", "_operator")
 
 
 def processes(door: Door) -> Mapping[str, int]:
@@ -106,11 +103,6 @@ def talk(
         connection.disconnect()
 
 
-def words(text: str) -> Sequence[str]:
-    """A command as a person types it."""
-    return shlex.split(text)
-
-
 class _Within(Connection):
     """A connection whose socket is made in the network of another process."""
 
@@ -119,7 +111,6 @@ class _Within(Connection):
         super().__init__(
             host="127.0.0.1",
             port=door.port,
-            username=door.user or None,
             password=password,
             decode_responses=True,
             encoding_errors="replace",

@@ -5,13 +5,14 @@ here.
 """
 
 import re
+import shlex
 from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from tests.e2e.harness import direct
-from tests.e2e.harness.kube import Kube, Object
+from tests.e2e.harness.kube import Kube, Object, eventually
 
 SLOTS = 16384
 PORT = 6379
@@ -87,7 +88,7 @@ def command(kube: Kube, namespace: str, pod: str, text: str) -> str:
     assert found is not None, f"there is no Pod {pod}"
     try:
         with direct.talk(found) as server:
-            return server.ask(*direct.words(text))
+            return server.ask(*shlex.split(text))
     except direct.UnreachableError as error:
         raise AssertionError(f"{pod}: {text}: {error}") from None
 
@@ -158,6 +159,21 @@ def assert_ready(kube: Kube, namespace: str, instance: str, shards: int = 3, rep
     wrong = faults(nodes, instance, shards, replicas)
     assert not wrong, "\n".join([f"{instance} is not Ready:", *wrong])
     return nodes
+
+
+def eventually_ready(
+    kube: Kube, namespace: str, instance: str, shards: int = 3, replicas: int = 1, *, timeout_s: float
+) -> dict[str, Node]:
+    """What the nodes say, once the instance is Ready without anybody's help."""
+
+    def ready() -> dict[str, Node] | None:
+        try:
+            nodes = ask(kube, namespace, instance)
+        except (SilentError, KeyError):
+            return None
+        return None if faults(nodes, instance, shards, replicas) else nodes
+
+    return eventually("it is Ready by itself", ready, timeout_s=timeout_s)
 
 
 def layout(nodes: Mapping[str, Node]) -> dict[int, frozenset[int]]:

@@ -37,7 +37,7 @@ def test_nothing_stops_serving_while_the_api_server_is_away(
 
     # What is broken now is healed: the agents have outlived it.
     probe.command(kube, stack.namespace, probe.replica_of(nodes, 1).pod, "CLUSTER RESET HARD")
-    eventually("it is Ready by itself", lambda: not _faults(kube, stack.namespace), timeout_s=60)
+    probe.eventually_ready(kube, stack.namespace, INSTANCE, timeout_s=60)
     restarts = [
         status["restartCount"]
         for pod in kube.items("pods", stack.namespace, f"app.kubernetes.io/instance={INSTANCE}")
@@ -71,7 +71,7 @@ def test_a_node_loses_power_under_a_writer_and_comes_back(
 
     started = local("node", "start", lost.removeprefix("node"))
     assert started.code == 0, started.err
-    eventually("it is Ready by itself", lambda: not _faults(kube, stack.namespace), timeout_s=120)
+    probe.eventually_ready(kube, stack.namespace, INSTANCE, timeout_s=120)
     assert client.lost(INSTANCE, written) == []
 
 
@@ -80,10 +80,3 @@ def _answers(kube: Kube, namespace: str) -> bool:
         return len(probe.ask(kube, namespace, INSTANCE)) == 6
     except probe.SilentError:
         return False
-
-
-def _faults(kube: Kube, namespace: str) -> list[str]:
-    try:
-        return probe.faults(probe.ask(kube, namespace, INSTANCE), INSTANCE, shards=3, replicas=1)
-    except (probe.SilentError, KeyError) as error:
-        return [str(error)]
