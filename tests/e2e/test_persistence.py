@@ -52,7 +52,7 @@ def test_up_again_waits_for_servers_of_before_that_take_their_time_to_stop(
         server.freeze()
     stack.destroy()
     running = stack.start("up", "--yes", "--skip-preview")
-    running.until(lambda mark: mark.startswith("start create Topology"))
+    running.until(lambda mark: mark.startswith("say Prepare") and "still being deleted" in mark)
     for server in thaw:
         server.thaw()
     stack.finish(running)

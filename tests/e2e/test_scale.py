@@ -28,7 +28,9 @@ def moved(before: dict[int, frozenset[int]], after: dict[int, frozenset[int]]) -
 
 
 def gone(kube: Kube, namespace: str, shard: int) -> bool:
-    return kube.get("statefulsets", namespace, f"{INSTANCE}-s{shard}") is None
+    """Whether the shard is gone from Kubernetes, or goes: its Pods may still be stopping when `up` returns."""
+    workload = kube.get("statefulsets", namespace, f"{INSTANCE}-s{shard}")
+    return workload is None or bool(workload["metadata"].get("deletionTimestamp"))
 
 
 @pytest.mark.parametrize("version", LINES)

@@ -56,12 +56,12 @@ def foreign(wanted: Iterable[Wanted], found: Mapping[Wanted, Object], owners: Co
         known = found.get(one)
         if known is not None:
             owner = owner_of(known)
-            if owner not in owners and not (owner == "" and _made_for(one, workloads)):
+            if owner not in owners and not (owner == "" and made_for(one, workloads)):
                 result.append(Foreign(one, owner))
     return result
 
 
-def _made_for(one: Wanted, workloads: Collection[str]) -> bool:
+def made_for(one: Wanted, workloads: Collection[str]) -> bool:
     """Whether it is a claim of one of these StatefulSets, `<template>-<StatefulSet>-<ordinal>`.
 
     Where a claim was deleted by hand, the StatefulSets' controller makes another one for the next Pod, and gives it no

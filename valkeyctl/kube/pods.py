@@ -13,9 +13,11 @@ from valkeyctl.kube.errors import ApiForbidden
 from valkeyctl.kube.labels import ZONE_LABEL, workload_name
 from valkeyctl.kube.named_directory import NamedDirectory
 
+NO_WORKLOAD = "NoStatefulSet"
 #: Waiting reasons that no waiting heals: somebody has to correct the image, the Secret or the configuration.
 STUCK_REASONS = frozenset(
     {
+        NO_WORKLOAD,
         "ErrImagePull",
         "ImagePullBackOff",
         "ErrImageNeverPull",
@@ -82,7 +84,7 @@ def pod_facts(directory: Directory | NamedDirectory, members: Iterable[Member]) 
             facts.append(facts_of(member, pod, workloads.get(name)))
             continue
         if name not in workloads:
-            facts.append(_absent(directory, member, "NoStatefulSet", f"StatefulSet {name} does not exist"))
+            facts.append(_absent(directory, member, NO_WORKLOAD, f"StatefulSet {name} does not exist"))
             continue
         if asked := _scaled_down(workloads[name], member, members):
             facts.append(_absent(directory, member, SCALED_DOWN, asked))

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from valkeyctl.dataplane import Condition, Status
 from valkeyctl.kube.labels import SERVER_CONTAINER
-from valkeyctl.kube.pods import NODE_LOST, SCALED_DOWN, PodFacts
+from valkeyctl.kube.pods import NO_WORKLOAD, NODE_LOST, SCALED_DOWN, PodFacts
 
 _NAMES_SHOWN = 6
 _CAUSES_SHOWN = 4
@@ -55,7 +55,7 @@ def _advice(same: Sequence[PodFacts]) -> Iterator[str]:
     elif fact.reason == NODE_LOST:
         for node in sorted({one.node for one in same}):
             yield f"bring node {node} back; where it is gone for good, `kubectl delete node {node}` frees its Pods"
-    elif fact.reason in (SCALED_DOWN, "NoStatefulSet"):
+    elif fact.reason in (SCALED_DOWN, NO_WORKLOAD):
         yield "run `pulumi up`: it puts back what is declared"
     elif fact.reason == "PodUnschedulable":
         yield "make room on the nodes, or declare smaller `resources`"

@@ -8,13 +8,15 @@ from dataclasses import dataclass, field
 
 from valkeyctl.dataplane import Member, View
 from valkeyctl.dataplane.errors import Blocked
-from valkeyctl.kube.pods import PodFacts
+from valkeyctl.kube.pods import NO_WORKLOAD, PodFacts
 from valkeyctl.kube.trouble import advice
 
 #: For how many seconds a Pod may show a reason, without its server answering meanwhile, until the work ends over it.
-#: What nobody but a person can mend is told at once; a registry may have a bad moment, of which the second try tells; a
-#: server may fail to start because of another; a quota is lifted by somebody else.
+#: What nobody but a person can mend is told at once, and so is a StatefulSet that went: Pulumi has had its turn to make
+#: it. A registry may have a bad moment, of which the second try tells; a server may fail to start because of another;
+#: a quota is lifted by somebody else.
 PATIENCE_S: dict[str, float] = {
+    NO_WORKLOAD: 4.0,
     "InvalidImageName": 4.0,
     "ErrImageNeverPull": 4.0,
     "ErrImagePull": 20.0,
@@ -77,7 +79,9 @@ def stuck(facts: Sequence[PodFacts]) -> Blocked:
     names = ", ".join(fact.pod for fact in facts[:4])
     more = f" and {len(facts) - 4} more" if len(facts) > 4 else ""
     todo = "; ".join(advice(facts)) or "see what keeps them from it"
-    return Blocked(
-        f"Pods can't start: {names}{more}",
-        remedy=f"{todo[0].upper()}{todo[1:]}. Correct it and run it again: these Pods are then replaced.",
+    correct = (
+        ""
+        if all(fact.reason == NO_WORKLOAD for fact in facts)
+        else (" Correct it and run it again: these Pods are then replaced.")
     )
+    return Blocked(f"Pods can't start: {names}{more}", remedy=f"{todo[0].upper()}{todo[1:]}.{correct}")

@@ -56,26 +56,16 @@ class PrepareProvider(Provider):
     def diff_it(self, olds: Props, news: Props) -> dynamic.DiffResult:
         """The same namespace and instance are updated in place; others are another instance."""
         replaces = changed(olds, news, ("namespace", "instance"))
-        keys = (
-            "owner",
-            "former_owners",
-            "objects",
-            "storage",
-            "settings",
-            "version",
-            "replicas",
-            "paused",
-            *CONNECTION_KEYS,
-        )
-        differs = bool(changed(olds, news, keys))
+        differs = bool(changed(olds, news, _COMPARED))
         if not replaces and not is_unknown(news):
             differs |= _say_who_goes(news)
             differs |= _say_who_rests(news)
         return dynamic.DiffResult(changes=bool(replaces or differs), replaces=replaces)
 
     def create_it(self, props: Props) -> dynamic.CreateResult:
-        """Looks once more: somebody may have been faster than this `up`."""
+        """Looks once more: somebody may have been faster than this `up`. What still goes is waited for."""
         _refuse(props)
+        _let_go(props)
         _ensure_words(props)
         _pause_or_wake(props)
         return dynamic.CreateResult(f"{props['namespace']}/{props['instance']}", dict(props))
@@ -87,6 +77,7 @@ class PrepareProvider(Provider):
         pause, everything is brought to rest: the StatefulSets, which follow, don't ask.
         """
         _refuse(news)
+        _let_go(news)
         if changed(olds, news, ("settings",)):
             _rehearse(news)
         _ensure_words(news)
@@ -215,6 +206,20 @@ def _refuse(props: Props) -> None:
     wanted.append(Wanted("v1", "ConfigMap", declared_name(place.instance)))
     wanted.append(Wanted("coordination.k8s.io/v1", "Lease", place.instance))
     refuse_foreign(api_of(place), place.namespace, wanted, owners({}, props))
+
+
+def _let_go(props: Props) -> None:
+    """Waits for objects that are still being deleted, as after a scale in or a `destroy` a moment ago."""
+    from valkeyctl.kube.leaving import wait_until_gone  # noqa: PLC0415
+    from valkeyctl.lifecycle.session import api_of  # noqa: PLC0415
+
+    place = place_of(props)
+
+    def tell(line: str) -> None:
+        engine().require()
+        engine().progress(line)
+
+    wait_until_gone(api_of(place), place.namespace, _wanted(props), tell)
 
 
 class Prepare(dynamic.Resource, module="valkey", name="Prepare"):

@@ -28,7 +28,7 @@ from valkeyctl.kube.declared import write_declared
 from valkeyctl.kube.errors import KubeError, LeaseHeld
 from valkeyctl.kube.events import Recorder
 from valkeyctl.kube.lease import Lease
-from valkeyctl.kube.pods import PodFacts, pod_facts
+from valkeyctl.kube.pods import NO_WORKLOAD, PodFacts, pod_facts
 from valkeyctl.kube.status import InstanceStatus, read_status, write_status
 from valkeyctl.kube.trouble import pod_conditions, trouble
 from valkeyctl.lifecycle.downgrade import numbers_of
@@ -188,7 +188,8 @@ class _Work:
         if lines:
             what = f"waiting for Pods: {'; '.join(lines[:3])}{' …' if len(lines) > 3 else ''}"
             self.tell(f"{self.roll.progress}{what}")
-        self._patience.judge(facts)
+        gone = {fact.member for fact in facts if fact.reason == NO_WORKLOAD} & set(self.session.spec.leaving)
+        self._patience.judge([fact for fact in facts if fact.member not in gone])
 
     def did(self, line: str) -> None:
         """Keeps a step that was done: in the output, in Events, in the status."""

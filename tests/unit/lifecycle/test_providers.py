@@ -132,6 +132,28 @@ def test_prepare_makes_what_agents_write_into_and_may_not_make(fake: FakeApi) ->
     assert not {STATUS, FOR_AGENTS, LEASE} & set(fake.objects)
 
 
+@pytest.mark.parametrize("change", ["create", "update"])
+def test_prepare_waits_for_what_is_still_being_deleted(fake: FakeApi, change: str) -> None:
+    # As after a scale in, or a `destroy`, a moment ago: what is written over it would go with it.
+    going = owned(OWNER)
+    going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    fake.put(SECRET, going)
+    looks: list[str] = []
+
+    def gone_at_last(_method: str, path: str) -> None:
+        looks.extend([path] if "/secrets" in path else [])
+        if len(looks) == 5:
+            fake.objects.pop(SECRET, None)
+
+    fake.fault = gone_at_last
+    news = props(fake, objects=OBJECTS)
+    if change == "create":
+        PrepareProvider().create(news)
+    else:
+        PrepareProvider().update("valkey/sessions", news, news)
+    assert SECRET not in fake.objects
+
+
 def test_prepare_goes_last_and_takes_the_traces_along(fake: FakeApi) -> None:
     fake.put(STATUS, owned(OWNER))
     fake.put(SECRET, owned("somebody/else"))
