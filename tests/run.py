@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,11 +36,13 @@ class Stage:
     deadline_s: float
     options: tuple[str, ...]
     needs_platform: bool = False
+    #: Runs beside the next one, which leaves it the processors (if that needs no platform); told of at its end.
+    beside: bool = False
 
 
 STAGES = (
-    Stage("unit", "tests/unit", 20 * 60, ("-n", "2")),
-    # Servers and their timeouts are waited for most of the time: two at a time leave the processors idle.
+    Stage("unit", "tests/unit", 30 * 60, ("-n", "2"), beside=True),
+    # Servers and their timeouts are waited for most of the time: even four at a time leave the processors idle.
     Stage("dataplane", "tests/dataplane", 25 * 60, ("-n", "4", "--dist", "worksteal")),
     # Six servers and six agents a test: two tests at once would measure one another.
     Stage("agent", "tests/agent", 20 * 60, ("-n", "0")),
@@ -75,21 +78,32 @@ def main(argv: Sequence[str] | None = None) -> int:
     started = time.monotonic()
     platform = Platform(keep=arguments.keep) if any(stage.needs_platform for stage, _ in chosen) else None
     outcomes: list[Outcome] = []
+    begun: list[Running] = []
     try:
         if platform:
             platform.begin()
-        for stage, paths in chosen:
+        for number, (stage, paths) in enumerate(chosen, 1):
             if stage.needs_platform and platform and not platform.ready():
                 outcomes.append(Outcome(stage.name, "not run", 0))
                 continue
-            outcomes.append(_run(stage, paths, arguments.pytest))
-            if outcomes[-1].verdict == "interrupted":
+            begun.append(Running(stage, paths, arguments.pytest))
+            if stage.beside and any(not following.needs_platform for following, _ in chosen[number : number + 1]):
+                continue
+            while begun and not _interrupted(outcomes):
+                outcomes.append(begun.pop(0).finish())
+            if _interrupted(outcomes):
                 break
     finally:
+        for running in begun:
+            running.end()
         if platform:
             platform.end()
     _summary(outcomes, platform, time.monotonic() - started)
     return 0 if all(outcome.good for outcome in outcomes) else 1
+
+
+def _interrupted(outcomes: Sequence[Outcome]) -> bool:
+    return any(outcome.verdict == "interrupted" for outcome in outcomes)
 
 
 def select(paths: Sequence[str]) -> list[tuple[Stage, list[str]]]:
@@ -177,29 +191,59 @@ class Platform:
             _say(f"local Kubernetes │ {line.rstrip()}")
 
 
-def _run(stage: Stage, paths: Sequence[str], extra: Sequence[str]) -> Outcome:
-    _say(f"stage {stage.name}: {' '.join(paths)} (deadline {stage.deadline_s / 60:.0f} min)")
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    report = RESULTS / f"{stage.name}.xml"
-    report.unlink(missing_ok=True)
-    command = [sys.executable, "-m", "pytest", *stage.options, f"--junit-xml={report}", "--durations=8", *extra, *paths]
-    # The longer folder is a stage of its own.
-    command += [f"--ignore={other.folder}" for other in STAGES if other.folder.startswith(f"{stage.folder}/")]
-    started = time.monotonic()
-    process = subprocess.Popen(command, cwd=CHECKOUT, start_new_session=True)
-    try:
-        code = process.wait(timeout=stage.deadline_s)
-        verdict = {0: "passed", 5: "no tests"}.get(code, "failed")
-    except subprocess.TimeoutExpired:
-        _say(f"stage {stage.name}: its deadline of {stage.deadline_s / 60:.0f} min has passed; ending it")
-        _end(process)
-        verdict = "deadline"
-    except KeyboardInterrupt:
-        _end(process)
-        verdict = "interrupted"
-    seconds = time.monotonic() - started
-    _say(f"stage {stage.name}: {verdict} after {seconds:.0f} s")
-    return Outcome(stage.name, verdict, seconds)
+class Running:
+    """A stage that has been begun."""
+
+    def __init__(self, stage: Stage, paths: Sequence[str], extra: Sequence[str]) -> None:
+        self.stage = stage
+        self._quiet = RESULTS / f"{stage.name}.log" if stage.beside else None
+        beside = ", beside the next one" if stage.beside else ""
+        _say(f"stage {stage.name}: {' '.join(paths)} (deadline {stage.deadline_s / 60:.0f} min{beside})")
+        RESULTS.mkdir(parents=True, exist_ok=True)
+        report = RESULTS / f"{stage.name}.xml"
+        report.unlink(missing_ok=True)
+        command = [sys.executable, "-m", "pytest", *stage.options, f"--junit-xml={report}", "--durations=8"]
+        command += [*extra, *paths]
+        # The longer folder is a stage of its own.
+        command += [f"--ignore={other.folder}" for other in STAGES if other.folder.startswith(f"{stage.folder}/")]
+        self._started = time.monotonic()
+        with self._quiet.open("wb") if self._quiet else nullcontext() as out:
+            self._process = subprocess.Popen(
+                command, cwd=CHECKOUT, start_new_session=True, stdout=out, stderr=subprocess.STDOUT if out else None
+            )
+        self._ended = 0.0
+        self._watcher = threading.Thread(target=self._watch, daemon=True)
+        self._watcher.start()
+
+    def finish(self) -> Outcome:
+        """Wait for its end, and show what it said if it was quiet; one that takes too long is ended."""
+        stage = self.stage
+        try:
+            code = self._process.wait(timeout=max(self._started + stage.deadline_s - time.monotonic(), 1))
+            verdict = {0: "passed", 5: "no tests"}.get(code, "failed")
+        except subprocess.TimeoutExpired:
+            _say(f"stage {stage.name}: its deadline of {stage.deadline_s / 60:.0f} min has passed; ending it")
+            self.end()
+            verdict = "deadline"
+        except KeyboardInterrupt:
+            self.end()
+            verdict = "interrupted"
+        self._watcher.join(timeout=5)
+        seconds = (self._ended or time.monotonic()) - self._started
+        if self._quiet:
+            sys.stdout.write(self._quiet.read_text(errors="replace"))
+        _say(f"stage {stage.name}: {verdict} after {seconds:.0f} s")
+        return Outcome(stage.name, verdict, seconds)
+
+    def _watch(self) -> None:
+        """It may end while another one is waited for."""
+        self._process.wait()
+        self._ended = time.monotonic()
+
+    def end(self) -> None:
+        """End it, as Ctrl-C does. Also right when it has ended."""
+        if self._process.poll() is None:
+            _end(self._process)
 
 
 def _end(process: subprocess.Popen[str] | subprocess.Popen[bytes]) -> None:

@@ -12,7 +12,7 @@ from tests.e2e.conftest import Formed
 from tests.e2e.harness import direct, probe
 from tests.e2e.harness.kube import Kube, eventually
 from tests.e2e.harness.leaks import leaks
-from tests.e2e.harness.sandbox import INSTANCE, Sandbox, small
+from tests.e2e.harness.sandbox import INSTANCE, Sandbox, small, tiny
 
 POLICY = "maxmemory-policy"
 FIRST = {POLICY: "allkeys-lru", "hz": 20}
@@ -127,7 +127,7 @@ def test_a_setting_that_the_servers_refuse_is_told_in_their_words_and_in_effect_
 
 @pytest.mark.timeout(900)
 def test_a_changed_password_is_taken_within_seconds_and_replication_goes_on(sandbox: Sandbox, kube: Kube) -> None:
-    stack = sandbox.stack()
+    stack = sandbox.stack(config=tiny())
     stack.up()
     namespace, client = sandbox.namespace, sandbox.client(stack)
     secret = stack.outputs()[INSTANCE]["secretName"]
@@ -140,7 +140,7 @@ def test_a_changed_password_is_taken_within_seconds_and_replication_goes_on(sand
         eventually("all servers take the new password", all_take(kube, namespace, second), timeout_s=SECONDS)
         assert all_take(kube, namespace, first)(), "and the former one too, for whoever has not read the new one"
         stack.up()
-        probe.assert_ready(kube, namespace, INSTANCE)
+        probe.assert_ready(kube, namespace, INSTANCE, shards=1)
         eventually(
             "no server takes the former password",
             lambda: not any(takes(kube, namespace, pod, first) for pod in names(kube, namespace)),
@@ -155,7 +155,7 @@ def test_a_changed_password_is_taken_within_seconds_and_replication_goes_on(sand
     # Whoever has to sign in again can: a replica to its primary, after both have been parted.
     for pod in names(kube, namespace):
         probe.command(kube, namespace, pod, "CLIENT KILL TYPE replica")
-    probe.eventually_ready(kube, namespace, INSTANCE, timeout_s=60)
+    probe.eventually_ready(kube, namespace, INSTANCE, shards=1, timeout_s=60)
 
 
 def names(kube: Kube, namespace: str) -> list[str]:

@@ -102,11 +102,11 @@ def test_it_stops_keeps_and_comes_back(sandbox: Sandbox, kube: Kube) -> None:
 
 def test_killed_on_the_way_down_and_on_the_way_up_it_is_finished(sandbox: Sandbox, kube: Kube) -> None:
     # Servers of this line hand over by their agents.
-    config = small(version="8.1", **VOLUMES)
+    config = small(version="8.1", shards=2, allowFewShards=True, **VOLUMES)
     stack = sandbox.stack(config=config)
     stack.up()
     namespace, client = sandbox.namespace, sandbox.client(stack)
-    first = probe.assert_ready(kube, namespace, INSTANCE)
+    first = probe.assert_ready(kube, namespace, INSTANCE, shards=2)
     written = client.write(INSTANCE, 600)
 
     stack.configure({INSTANCE: {**config, "paused": True}})
@@ -114,7 +114,7 @@ def test_killed_on_the_way_down_and_on_the_way_up_it_is_finished(sandbox: Sandbo
     # Taken back half way, all of it serves again; so it may be paused once more.
     stack.configure({INSTANCE: config})
     stack.up(timeout_s=PAUSE_S)
-    nodes = probe.assert_ready(kube, namespace, INSTANCE)
+    nodes = probe.assert_ready(kube, namespace, INSTANCE, shards=2)
     assert ids(nodes) == ids(first)
     assert client.lost(INSTANCE, written) == []
     written += client.write(INSTANCE, 600, first=600)
@@ -127,7 +127,7 @@ def test_killed_on_the_way_down_and_on_the_way_up_it_is_finished(sandbox: Sandbo
     stack.configure({INSTANCE: config})
     _killed(stack, r"start update Topology")
     stack.up(timeout_s=PAUSE_S)
-    after = probe.assert_ready(kube, namespace, INSTANCE)
+    after = probe.assert_ready(kube, namespace, INSTANCE, shards=2)
     assert (ids(after), roles(after)) == (ids(nodes), roles(nodes))
     assert client.lost(INSTANCE, written) == []
 

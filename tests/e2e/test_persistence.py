@@ -2,7 +2,7 @@
 
 from tests.e2e.harness import inside, probe
 from tests.e2e.harness.kube import Kube, eventually
-from tests.e2e.harness.sandbox import INSTANCE, Sandbox, small, tiny, unattended
+from tests.e2e.harness.sandbox import INSTANCE, Sandbox, tiny, unattended
 
 
 def test_all_pods_deleted_at_once_keep_ids_and_data(sandbox: Sandbox, kube: Kube) -> None:
@@ -25,15 +25,15 @@ def test_all_pods_deleted_at_once_keep_ids_and_data(sandbox: Sandbox, kube: Kube
 
 
 def test_destroy_and_up_again_find_retained_data(sandbox: Sandbox, kube: Kube) -> None:
-    stack = sandbox.stack(config=small(persistence={"size": "64Mi", "reclaimPolicy": "Retain"}))
+    stack = sandbox.stack(config=tiny(shards=2, persistence={"size": "64Mi", "reclaimPolicy": "Retain"}))
     stack.up()
-    nodes = probe.assert_ready(kube, sandbox.namespace, INSTANCE)
+    nodes = probe.assert_ready(kube, sandbox.namespace, INSTANCE, shards=2)
     written = sandbox.client(stack).write(INSTANCE, 1500)
     kube.delete("pods", sandbox.namespace, "client", grace_s=0)
     kube.delete("configmaps", sandbox.namespace, "client")
     stack.destroy()
     stack.up()
-    after = probe.assert_ready(kube, sandbox.namespace, INSTANCE)
+    after = probe.assert_ready(kube, sandbox.namespace, INSTANCE, shards=2)
     assert {pod: node.node_id for pod, node in after.items()} == {pod: node.node_id for pod, node in nodes.items()}
     assert sandbox.client(stack).lost(INSTANCE, written) == []
 

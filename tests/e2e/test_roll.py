@@ -14,7 +14,7 @@ import pytest
 from tests.e2e.harness import probe
 from tests.e2e.harness.kube import Kube, eventually
 from tests.e2e.harness.program import Result, Stack
-from tests.e2e.harness.sandbox import INSTANCE, Sandbox, small
+from tests.e2e.harness.sandbox import INSTANCE, Sandbox, small, tiny
 
 #: A roll of six Pods, on a machine that runs other tests beside it.
 ROLL_S = 400
@@ -127,22 +127,15 @@ def test_a_new_token_restarts_everything_once(sandbox: Sandbox, kube: Kube) -> N
     assert uids(kube, namespace) == after
 
 
-@pytest.mark.parametrize(
-    ("wrong", "told"),
-    [({"image": NO_IMAGE}, "image"), ({"resources": NO_ROOM, "timeoutSeconds": 30}, "nsufficient cpu")],
-    ids=["an image that isn't there", "no room"],
-)
-def test_a_stuck_roll_stops_at_the_first_pod_and_a_corrected_config_mends_it(
-    sandbox: Sandbox, kube: Kube, wrong: dict[str, Any], told: str
-) -> None:
+def test_a_stuck_roll_stops_at_the_first_pod_and_a_corrected_config_mends_it(sandbox: Sandbox, kube: Kube) -> None:
     stack = sandbox.stack()
     stack.up()
     namespace, client = sandbox.namespace, sandbox.client(stack)
     before, written = uids(kube, namespace), client.write(INSTANCE, 500)
-    stack.configure({INSTANCE: small(**wrong)})
+    stack.configure({INSTANCE: small(image=NO_IMAGE)})
     with client.writing(INSTANCE) as record:
         failed = stack.up(expect=-1, timeout_s=ROLL_S)
-    assert told in failed.output
+    assert "image" in failed.output
     assert "won't come up again if they restart before this is mended" in failed.output
     after = uids(kube, namespace)
     replaced = [pod for pod, uid in after.items() if uid != before[pod]]
@@ -163,41 +156,58 @@ def test_a_stuck_roll_stops_at_the_first_pod_and_a_corrected_config_mends_it(
     assert client.lost(INSTANCE, [*written, *record.acknowledged]) == []
 
 
+def test_a_roll_to_pods_that_find_no_room_stops_at_the_first_and_is_mended(sandbox: Sandbox, kube: Kube) -> None:
+    stack = sandbox.stack(config=tiny())
+    stack.up()
+    namespace, client = sandbox.namespace, sandbox.client(stack)
+    before, written = uids(kube, namespace), client.write(INSTANCE, 500)
+    stack.configure({INSTANCE: tiny(resources=NO_ROOM, timeoutSeconds=30)})
+    failed = stack.up(expect=-1, timeout_s=ROLL_S)
+    assert "nsufficient cpu" in failed.output
+    assert "won't come up again if they restart before this is mended" in failed.output
+    assert len(set(uids(kube, namespace).values()) - set(before.values())) == 1, "it stopped at the first"
+    assert client.lost(INSTANCE, written) == []
+    roll(stack, tiny(resources=MORE_MEMORY))
+    probe.assert_ready(kube, namespace, INSTANCE, shards=1)
+    assert client.lost(INSTANCE, written) == []
+
+
 def test_the_only_copies_are_replaced_with_consent_alone(sandbox: Sandbox, kube: Kube) -> None:
-    stack = sandbox.stack(config=small(replicas=0))
+    stack = sandbox.stack(config=tiny(replicas=0))
     stack.up()
     before = uids(kube, sandbox.namespace)
-    stack.configure({INSTANCE: small(replicas=0, restart="now")})
+    stack.configure({INSTANCE: tiny(replicas=0, restart="now")})
     refused = stack.run("preview", expect=-1)
     assert "has the only copy of its shard's data" in refused.output
     assert "allowDataLoss: true" in refused.output
     assert uids(kube, sandbox.namespace) == before
-    done = roll(stack, small(replicas=0, restart="now", allowDataLoss=True))
+    done = roll(stack, tiny(replicas=0, restart="now", allowDataLoss=True))
     assert "the data goes with the Pod" in done.output
-    probe.assert_ready(kube, sandbox.namespace, INSTANCE, replicas=0)
+    probe.assert_ready(kube, sandbox.namespace, INSTANCE, shards=1, replicas=0)
     assert not set(uids(kube, sandbox.namespace).values()) & set(before.values())
 
 
 def test_fewer_replicas_never_cut_off_a_primary(sandbox: Sandbox, kube: Kube) -> None:
-    stack = sandbox.stack(config=small(replicas=2, primaries={1: 2, 2: 1}))
+    two: dict[str, Any] = {"shards": 2, "allowFewShards": True}
+    stack = sandbox.stack(config=small(**two, replicas=2, primaries={0: 2, 1: 1}))
     stack.up()
     namespace, client = sandbox.namespace, sandbox.client(stack)
-    nodes = probe.assert_ready(kube, namespace, INSTANCE, replicas=2)
-    assert probe.primary_of(nodes, 1).pod == f"{INSTANCE}-s1-2"
+    nodes = probe.assert_ready(kube, namespace, INSTANCE, shards=2, replicas=2)
+    assert probe.primary_of(nodes, 0).pod == f"{INSTANCE}-s0-2"
     written = client.write(INSTANCE, 500)
-    stack.configure({INSTANCE: small(replicas=1)})
+    stack.configure({INSTANCE: small(**two, replicas=1)})
     seen = stack.run("preview")
-    assert "move the role of s1-2, a primary, to a member that stays" in seen.output
+    assert "move the role of s0-2, a primary, to a member that stays" in seen.output
     with client.writing(INSTANCE) as record:
         stack.up(timeout_s=ROLL_S)
-    nodes = probe.assert_ready(kube, namespace, INSTANCE)
-    assert probe.primary_of(nodes, 2).pod == f"{INSTANCE}-s2-1", "a role that may stay isn't moved"
+    nodes = probe.assert_ready(kube, namespace, INSTANCE, shards=2)
+    assert probe.primary_of(nodes, 1).pod == f"{INSTANCE}-s1-1", "a role that may stay isn't moved"
     assert client.lost(INSTANCE, [*written, *record.acknowledged]) == []
     stack.run("preview", "--expect-no-changes")
 
-    stack.configure({INSTANCE: small(replicas=2)})
+    stack.configure({INSTANCE: small(**two, replicas=2)})
     stack.up()
-    probe.assert_ready(kube, namespace, INSTANCE, replicas=2)
+    probe.assert_ready(kube, namespace, INSTANCE, shards=2, replicas=2)
     assert client.lost(INSTANCE, [*written, *record.acknowledged]) == []
 
 
@@ -255,17 +265,17 @@ def test_roles_move_as_declared_and_come_back_after_an_incident(sandbox: Sandbox
 
 
 def test_a_roll_that_was_killed_is_finished_by_the_next_up(sandbox: Sandbox, kube: Kube) -> None:
-    stack = sandbox.stack()
+    stack = sandbox.stack(config=tiny())
     stack.up()
     namespace, client = sandbox.namespace, sandbox.client(stack)
     before = uids(kube, namespace)
-    stack.configure({INSTANCE: small(restart="now")})
+    stack.configure({INSTANCE: tiny(restart="now")})
     with client.writing(INSTANCE) as record:
         running = stack.start("up", "--yes", "--skip-preview")
         running.until(lambda mark: "role over" in mark, timeout_s=ROLL_S)
         running.kill()
         stack.cancel()
         stack.up(timeout_s=ROLL_S)
-    probe.assert_ready(kube, namespace, INSTANCE)
+    probe.assert_ready(kube, namespace, INSTANCE, shards=1)
     assert not set(uids(kube, namespace).values()) & set(before.values())
     assert client.lost(INSTANCE, record.acknowledged) == []

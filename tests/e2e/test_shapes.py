@@ -16,9 +16,9 @@ def test_six_shards(sandbox: Sandbox, kube: Kube) -> None:
 
 
 def test_version_8_1(sandbox: Sandbox, kube: Kube) -> None:
-    stack = sandbox.stack(config=small(version="8.1"))
+    stack = sandbox.stack(config=tiny(version="8.1"))
     stack.up()
-    nodes = probe.assert_ready(kube, sandbox.namespace, INSTANCE)
+    nodes = probe.assert_ready(kube, sandbox.namespace, INSTANCE, shards=1)
     assert {node.server["valkey_version"][:4] for node in nodes.values()} == {"8.1."}
     client = sandbox.client(stack)
     written = client.write(INSTANCE, 500)

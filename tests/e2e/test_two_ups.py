@@ -5,7 +5,7 @@ import re
 from tests.e2e.harness import probe
 from tests.e2e.harness.kube import Kube, eventually
 from tests.e2e.harness.quota import allow_pods, lift
-from tests.e2e.harness.sandbox import INSTANCE, Sandbox
+from tests.e2e.harness.sandbox import INSTANCE, Sandbox, tiny
 
 
 def test_the_second_says_who_holds_it(sandbox: Sandbox, kube: Kube) -> None:
@@ -52,14 +52,14 @@ def test_a_race_from_nothing_ends_well(sandbox: Sandbox, kube: Kube) -> None:
 
 def test_a_stale_lease_is_taken_over(sandbox: Sandbox, kube: Kube) -> None:
     # A holder whose machine is gone renews no more.
-    stack = sandbox.stack()
+    stack = sandbox.stack(config=tiny())
     stack.up()
     gone = {"spec": {"holderIdentity": "somebody@gone", "renewTime": "2020-01-01T00:00:00.000000Z"}}
     kube.patch("leases", sandbox.namespace, INSTANCE, gone)
     nodes = probe.ask(kube, sandbox.namespace, INSTANCE)
     probe.command(kube, sandbox.namespace, probe.replica_of(nodes, 0).pod, "CLUSTER RESET SOFT")
     stack.up()
-    probe.assert_ready(kube, sandbox.namespace, INSTANCE)
+    probe.assert_ready(kube, sandbox.namespace, INSTANCE, shards=1)
     assert _holder(kube, sandbox.namespace) != "somebody@gone"
 
 
