@@ -41,11 +41,11 @@ class Stage:
 
 
 STAGES = (
-    Stage("unit", "tests/unit", 30 * 60, ("-n", "2"), beside=True),
+    Stage("unit", "tests/unit", 30 * 60, ("-n", "3"), beside=True),
     # Servers and their timeouts are waited for most of the time: even four at a time leave the processors idle.
     Stage("dataplane", "tests/dataplane", 25 * 60, ("-n", "4", "--dist", "worksteal")),
-    # Six servers and six agents a test: two tests at once would measure one another.
-    Stage("agent", "tests/agent", 20 * 60, ("-n", "0")),
+    # Six servers and six agents a test, and how soon they act is judged: no more than two at a time.
+    Stage("agent", "tests/agent", 20 * 60, ("-n", "2", "--dist", "worksteal")),
     # End-to-end tests partly wait for others; three of them keep two cores busy. Groups share a fixture's instance.
     Stage("e2e", "tests/e2e", 55 * 60, ("-n", "3", "--dist", "loadgroup"), needs_platform=True),
     # Faults of nodes disturb whoever runs beside them, so these have the local cluster for themselves.

@@ -138,17 +138,39 @@ def production(module_sandbox: Sandbox) -> Environment:
     return environment
 
 
+#: Mistakes that may be made at once, each in another place of the config.
+ROWS = [
+    [
+        "a floating tag",
+        "no memory limit",
+        "no replicas",
+        "volumes that go",
+        "whichever storage class",
+        "no protection",
+        "a password in the stack config",
+    ],
+    ["a tag alone", "no requests", "too much for the dataset", "another storage class"],
+    ["an image from anywhere", "no volumes"],
+]
+
+
+def test_every_mistake_is_in_one_of_the_rows() -> None:
+    assert sorted(mistake for row in ROWS for mistake in row) == sorted(MISTAKES)
+
+
 @pytest.mark.xdist_group("production")
-@pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_typical_mistake_fails_the_preview_of_production(production: Environment, mistake: str) -> None:
-    change, rule, kind, words = MISTAKES[mistake]
+@pytest.mark.parametrize("row", ROWS, ids=[row[0] for row in ROWS])
+def test_typical_mistakes_fail_the_preview_of_production(production: Environment, row: list[str]) -> None:
     config = copy.deepcopy(production.config)
-    change(config)
+    for mistake in row:
+        change, *_ = MISTAKES[mistake]
+        change(config)
     production.declare(config)
     refused = production.ci("preview")
     assert refused.code == 1, refused.output
-    assert f"[mandatory] {rule} " in refused.told, refused.output
-    assert set(re.findall(r"\[mandatory\] ([a-z-]+) ", refused.told)) == {rule}
-    for part in (kind, words, BY_NAME[rule].reason, BY_NAME[rule].remedy):
-        assert part in refused.told
+    assert set(re.findall(r"\[mandatory\] ([a-z-]+) ", refused.told)) == {MISTAKES[mistake][1] for mistake in row}
+    for mistake in row:
+        _, rule, kind, words = MISTAKES[mistake]
+        for part in (kind, words, BY_NAME[rule].reason, BY_NAME[rule].remedy):
+            assert part in refused.told
     assert "hunter2" not in refused.output
