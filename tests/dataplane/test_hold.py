@@ -19,6 +19,7 @@ from valkeyctl.dataplane.holding import (
     release_writes,
     tell_settings,
 )
+from valkeyctl.dataplane.observe import TIMEOUT_S
 from valkeyctl.dataplane.plan import Plan
 from valkeyctl.dataplane.plan_pause import plan_pause
 from valkeyctl.dataplane.view import Role
@@ -151,6 +152,20 @@ def test_writes_go_on_when_they_are_released_or_when_nobody_comes(line: str) -> 
         writing.until(writing.acknowledged + 10)
         fleet.servers[member].kill()
         writing.end()
+
+
+def test_who_gives_no_answer_for_a_moment_is_told_all_the_same(line: str) -> None:
+    with Fleet(scenes.spec_of(1, 0), line) as fleet:
+        fleet.start()
+        server = fleet.servers[Member(0, 0)]
+        server.freeze()
+        threading.Timer(1.5 * TIMEOUT_S, server.thaw).start()
+        assert tell_settings(fleet.dialer, fleet.directory(), AT_REST) == {}
+        server.freeze()
+        try:
+            assert list(hold_writes(fleet.dialer, fleet.directory(), for_s=1)) == [Member(0, 0)]
+        finally:
+            server.thaw()
 
 
 def test_it_needs_no_other_rights_than_those_listed(line: str) -> None:

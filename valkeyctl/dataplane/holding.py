@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
 from valkeyctl.dataplane.dial import Dialer
-from valkeyctl.dataplane.errors import ValkeyctlError
+from valkeyctl.dataplane.errors import NoAnswer, ValkeyctlError
 from valkeyctl.dataplane.links import Links
 from valkeyctl.dataplane.model import Endpoint, Member
 from valkeyctl.dataplane.observe import MAX_PARALLEL, TIMEOUT_S
@@ -14,6 +14,9 @@ from valkeyctl.dataplane.session import Command, Session
 
 Endpoints = Mapping[Member, Endpoint]
 Answer = TypeVar("Answer")
+
+TRIES = 4
+"""How often a server that gives no answer is asked, for `TIMEOUT_S` each, until it counts as one that can't be told."""
 
 COMMANDS_NEEDED_TO_HOLD: tuple[str, ...] = ("client|pause", "client|unpause", "config|set", "info")
 """The rights that the user needs for what is here."""
@@ -82,5 +85,10 @@ def _tell(dialer: Dialer, endpoints: Endpoints, commands: list[Command]) -> Mapp
 def _each(
     dialer: Dialer, endpoints: Endpoints, talk: Callable[[Session], Answer]
 ) -> Mapping[Member, Answer | ValkeyctlError]:
+    """All that is asked here may be asked twice, and a busy machine may keep a server from answering for a moment."""
     with Links(dialer, timeout_s=TIMEOUT_S, max_parallel=MAX_PARALLEL) as links:
-        return links.each(endpoints, talk)
+        found = dict(links.each(endpoints, talk))
+        for _ in range(TRIES - 1):
+            silent = {member: endpoints[member] for member, told in found.items() if isinstance(told, NoAnswer)}
+            found |= links.each(silent, talk)
+        return found

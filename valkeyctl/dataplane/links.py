@@ -57,9 +57,12 @@ class Links:
         def one(member: Member) -> Result | errors.ValkeyctlError:
             try:
                 session = self._take(endpoints[member])
+            except errors.ValkeyctlError as e:
+                return e
+            try:
                 result = talk(session)
             except errors.ValkeyctlError as e:
-                self._give_up(member)
+                self._end(session)
                 return e
             self._put_back(session)
             return result
@@ -102,15 +105,25 @@ class Links:
 
     def _put_back(self, session: Session) -> None:
         """Keep a session for the next call, unless its talk was given up: another may then be in its place."""
-        member = session.endpoint.member
         with self._lock:
-            mine = self._busy.get(member) is session
+            mine = self._is_current(session)
             if mine:
-                self._idle[member] = self._busy.pop(member)
+                self._idle[session.endpoint.member] = self._busy.pop(session.endpoint.member)
         if not mine:
             session.close()
 
+    def _end(self, session: Session) -> None:
+        """Close a session whose talk failed, and no other: of one that was given up before, another is in its place."""
+        with self._lock:
+            if self._is_current(session):
+                del self._busy[session.endpoint.member]
+        session.close()
+
+    def _is_current(self, session: Session) -> bool:
+        return self._busy.get(session.endpoint.member) is session
+
     def _give_up(self, member: Member) -> None:
+        """Close the session of a member that gives no answer; whoever talks on it hears of that."""
         with self._lock:
             session = self._busy.pop(member, None)
         if session is not None:

@@ -110,10 +110,13 @@ def refuse_foreign(api: Api, namespace: str, wanted: Collection[Wanted], owners:
 
 
 def remove_owned(api: Api, namespace: str, wanted: Collection[Wanted], owners: Collection[str]) -> list[Wanted]:
-    """Deletes those of the objects that exist and are one of the owners'; returns them. Idempotent."""
+    """Deletes those of the objects that exist and are one of the owners'; returns them. Idempotent.
+
+    Not those that are being deleted: they go when what they wait for, the Pods of a StatefulSet, has gone.
+    """
     removed: list[Wanted] = []
     for one, known in sorted(find(api, namespace, wanted).items(), key=lambda item: item[0]):
-        if owner_of(known) in owners:
+        if owner_of(known) in owners and not known["metadata"].get("deletionTimestamp"):
             path = path_of(one.api_version, plural_of(api, one.api_version, one.kind), namespace, one.name)
             if api.delete(path, uid=str(known["metadata"]["uid"])):
                 removed.append(one)

@@ -365,12 +365,16 @@ def test_foreign_objects_are_named_with_what_to_do_and_nothing_is_written(api: A
 
 def test_of_what_an_interrupted_run_left_only_ours_is_removed(api: Api, fake: FakeApi) -> None:
     ours, others = (f"/apis/apps/v1/namespaces/valkey/statefulsets/sessions-s{shard}" for shard in (0, 1))
+    going = "/apis/apps/v1/namespaces/valkey/statefulsets/sessions-s2"
     fake.put(ours, owned(OWNER))
     fake.put(others, owned(OTHER))
-    wanted = [CONFIG, *(Wanted("apps/v1", "StatefulSet", f"sessions-s{shard}") for shard in (0, 1))]
+    # Deleted a moment ago: nothing has left it, and its Pods still stop.
+    fake.put(going, {"metadata": {**owned(OWNER)["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}})
+    wanted = [CONFIG, *(Wanted("apps/v1", "StatefulSet", f"sessions-s{shard}") for shard in (0, 1, 2))]
     assert remove_owned(api, "valkey", wanted, [OWNER]) == [wanted[1]]
     assert ours not in fake.objects
     assert others in fake.objects
+    assert going in fake.objects
     assert remove_owned(api, "valkey", wanted, [OWNER]) == []
 
 
