@@ -25,6 +25,15 @@ def kube() -> Kube:
     return Kube()
 
 
+#: What takes minutes comes first, so that no worker is left with it when the others have nothing more to do.
+LONG = ("test_roll", "test_scale", "test_pause")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.path.stem not in LONG)
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
