@@ -87,7 +87,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 outcomes.append(Outcome(stage.name, "not run", 0))
                 continue
             begun.append(Running(stage, paths, arguments.pytest))
-            if stage.beside and any(not following.needs_platform for following, _ in chosen[number : number + 1]):
+            if stage.beside and number < len(chosen) and not chosen[number][0].needs_platform:
                 continue
             while begun and not _interrupted(outcomes):
                 outcomes.append(begun.pop(0).finish())

@@ -102,7 +102,7 @@ def test_it_stops_keeps_and_comes_back(sandbox: Sandbox, kube: Kube) -> None:
 
 def test_killed_on_the_way_down_and_on_the_way_up_it_is_finished(sandbox: Sandbox, kube: Kube) -> None:
     # Servers of this line hand over by their agents.
-    config = small(version="8.1", shards=2, allowFewShards=True, **VOLUMES)
+    config = tiny(version="8.1", shards=2, **VOLUMES)
     stack = sandbox.stack(config=config)
     stack.up()
     namespace, client = sandbox.namespace, sandbox.client(stack)

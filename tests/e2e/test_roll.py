@@ -188,14 +188,13 @@ def test_the_only_copies_are_replaced_with_consent_alone(sandbox: Sandbox, kube:
 
 
 def test_fewer_replicas_never_cut_off_a_primary(sandbox: Sandbox, kube: Kube) -> None:
-    two: dict[str, Any] = {"shards": 2, "allowFewShards": True}
-    stack = sandbox.stack(config=small(**two, replicas=2, primaries={0: 2, 1: 1}))
+    stack = sandbox.stack(config=tiny(shards=2, replicas=2, primaries={0: 2, 1: 1}))
     stack.up()
     namespace, client = sandbox.namespace, sandbox.client(stack)
     nodes = probe.assert_ready(kube, namespace, INSTANCE, shards=2, replicas=2)
     assert probe.primary_of(nodes, 0).pod == f"{INSTANCE}-s0-2"
     written = client.write(INSTANCE, 500)
-    stack.configure({INSTANCE: small(**two, replicas=1)})
+    stack.configure({INSTANCE: tiny(shards=2, replicas=1)})
     seen = stack.run("preview")
     assert "move the role of s0-2, a primary, to a member that stays" in seen.output
     with client.writing(INSTANCE) as record:
@@ -205,7 +204,7 @@ def test_fewer_replicas_never_cut_off_a_primary(sandbox: Sandbox, kube: Kube) ->
     assert client.lost(INSTANCE, [*written, *record.acknowledged]) == []
     stack.run("preview", "--expect-no-changes")
 
-    stack.configure({INSTANCE: small(**two, replicas=2)})
+    stack.configure({INSTANCE: tiny(shards=2, replicas=2)})
     stack.up()
     probe.assert_ready(kube, namespace, INSTANCE, shards=2, replicas=2)
     assert client.lost(INSTANCE, [*written, *record.acknowledged]) == []

@@ -42,6 +42,11 @@ def connect(kubeconfig: str | None, context: str | None) -> Api:
     return Api(resolve(kubeconfig or None, context or None))
 
 
+def terminating(item: Object) -> bool:
+    """Whether an object is being deleted: it is still there, for what has to end before it."""
+    return bool(item["metadata"].get("deletionTimestamp"))
+
+
 def path_of(api_version: str, plural: str, namespace: str | None = None, name: str | None = None) -> str:
     """The path of an object, or of a collection where `name` is None."""
     root = f"/api/{api_version}" if "/" not in api_version else f"/apis/{api_version}"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from valkeyctl.dataplane import Endpoint, Member, member_of_host
-from valkeyctl.kube.access import Api, Object, path_of
+from valkeyctl.kube.access import Api, Object, path_of, terminating
 from valkeyctl.kube.labels import SERVER_CONTAINER, pod_host, selector, workload_name
 
 
@@ -84,7 +84,7 @@ def member_of(pod: Object, instance: str) -> Member | None:
 def endpoint_of(pod: Object, namespace: str, instance: str, port: int) -> Endpoint | None:
     """Where a Pod's member is; None for a Pod that is none of ours, has no address yet, or is about to go."""
     member, address = member_of(pod, instance), (pod.get("status") or {}).get("podIP")
-    if member is None or not address or pod["metadata"].get("deletionTimestamp"):
+    if member is None or not address or terminating(pod):
         return None
     name = str(pod["metadata"]["name"])
     return Endpoint(

@@ -7,9 +7,9 @@ waits for its Pods to stop, would be "made" by such a write and gone a moment la
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 
-from valkeyctl.kube.access import Api, Object
+from valkeyctl.kube.access import Api, Object, terminating
 from valkeyctl.kube.errors import ApiError
 from valkeyctl.kube.ownership import Wanted, find, made_for
 
@@ -25,23 +25,24 @@ def leaving(found: Mapping[Wanted, Object]) -> list[Wanted]:
     lets it go.
     """
     workloads = {one.name for one in found if one.kind == "StatefulSet"}
-    going = [one for one, item in found.items() if item["metadata"].get("deletionTimestamp")]
+    going = [one for one, item in found.items() if terminating(item)]
     return sorted(one for one in going if not made_for(one, workloads))
 
 
 def wait_until_gone(
     api: Api,
     namespace: str,
-    wanted: Collection[Wanted],
+    found: Mapping[Wanted, Object],
     progress: Callable[[str], None],
     wait_s: float = GONE_WAIT_S,
 ) -> None:
     """Waits until none of the objects is being deleted any more, and tells what is waited for. Writes nothing.
 
+    `found`: what there was a moment ago; only where something of it goes is the API server asked again.
     Errors: ApiError where that takes longer than `wait_s` seconds. Idempotent.
     """
     deadline = time.monotonic() + wait_s
-    while rest := leaving(find(api, namespace, wanted)):
+    while rest := leaving(found):
         named = ", ".join(f"{one.kind} {one.name}" for one in rest[:4]) + (" …" if len(rest) > 4 else "")
         if time.monotonic() >= deadline:
             raise ApiError(
@@ -52,3 +53,4 @@ def wait_until_gone(
             )
         progress(f"waiting until it is gone, as it is still being deleted: {named}")
         time.sleep(_POLL_S)
+        found = find(api, namespace, list(found))

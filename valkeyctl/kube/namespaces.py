@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 
-from valkeyctl.kube.access import Api, Object, path_of
+from valkeyctl.kube.access import Api, Object, path_of, terminating
 from valkeyctl.kube.errors import ApiConflict, ApiError, ApiForbidden, ApiNotFound
 from valkeyctl.kube.labels import MANAGED_BY_LABEL, OWNER_ANNOTATION
 
@@ -117,11 +117,6 @@ def is_ours(namespace: Object, owner: str) -> bool:
     return bool(marked) and stack_of(marked) == stack_of(owner)
 
 
-def terminating(namespace: Object) -> bool:
-    """Whether the namespace is being deleted."""
-    return bool(namespace["metadata"].get("deletionTimestamp"))
-
-
 def hindrance(namespace: Object) -> str:
     """What keeps a namespace from being gone, as its conditions tell."""
     conditions = (namespace.get("status") or {}).get("conditions") or []
@@ -166,7 +161,7 @@ def contents(api: Api, namespace: str, ignored: Callable[[str, Object], bool]) -
 
 def _counts(kind: str, item: Object, ignored: Callable[[str, Object], bool]) -> bool:
     metadata = item["metadata"]
-    if (kind, metadata["name"]) in _IGNORED or metadata.get("deletionTimestamp"):
+    if (kind, metadata["name"]) in _IGNORED or terminating(item):
         return False
     # What has an owner goes with it, and the owner is counted where it stays. That includes claims: one that has to
     # stay is not owned by its StatefulSet.

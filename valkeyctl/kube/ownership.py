@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from valkeyctl.kube.access import Api, Object, path_of
+from valkeyctl.kube.access import Api, Object, path_of, terminating
 from valkeyctl.kube.errors import ApiNotFound, OwnedByOthers
 from valkeyctl.kube.labels import OWNER_ANNOTATION
 
@@ -94,11 +94,17 @@ def find(api: Api, namespace: str, wanted: Collection[Wanted]) -> dict[Wanted, O
     return {one: item for found in every for one, item in found.items() if one in names}
 
 
-def refuse_foreign(api: Api, namespace: str, wanted: Collection[Wanted], owners: Collection[str]) -> None:
-    """Raises OwnedByOthers, naming each, where one of the objects exists and is not ours. Writes nothing."""
-    others = foreign(sorted(set(wanted)), find(api, namespace, wanted), owners)
+def refuse_foreign(
+    api: Api, namespace: str, wanted: Collection[Wanted], owners: Collection[str]
+) -> Mapping[Wanted, Object]:
+    """Raises OwnedByOthers, naming each, where one of the objects exists and is not ours; else those that exist.
+
+    Writes nothing.
+    """
+    found = find(api, namespace, wanted)
+    others = foreign(sorted(set(wanted)), found, owners)
     if not others:
-        return
+        return found
     named = ", ".join(str(one) for one in others[:10]) + (f" and {len(others) - 10} more" if len(others) > 10 else "")
     example = others[0].wanted
     mine = next(iter(owners), "")
@@ -116,7 +122,7 @@ def remove_owned(api: Api, namespace: str, wanted: Collection[Wanted], owners: C
     """
     removed: list[Wanted] = []
     for one, known in sorted(find(api, namespace, wanted).items(), key=lambda item: item[0]):
-        if owner_of(known) in owners and not known["metadata"].get("deletionTimestamp"):
+        if owner_of(known) in owners and not terminating(known):
             path = path_of(one.api_version, plural_of(api, one.api_version, one.kind), namespace, one.name)
             if api.delete(path, uid=str(known["metadata"]["uid"])):
                 removed.append(one)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from valkeyctl.dataplane import Member
-from valkeyctl.kube.access import Object, path_of
+from valkeyctl.kube.access import Object, path_of, terminating
 from valkeyctl.kube.directory import Directory, server_runs
 from valkeyctl.kube.errors import ApiForbidden
 from valkeyctl.kube.labels import ZONE_LABEL, workload_name
@@ -103,7 +103,7 @@ def facts_of(member: Member, pod: Object, workload: Object | None) -> PodFacts:
     found = _trouble(status, conditions, [*(status.get("initContainerStatuses") or []), *containers])
     node = str((pod.get("spec") or {}).get("nodeName") or "")
     reason, message = found.reason, found.message
-    if metadata.get("deletionTimestamp"):
+    if terminating(pod):
         reason = "Terminating"
     if _is_lost(pod, conditions):
         reason, message = NODE_LOST, f"node {node} doesn't answer"
@@ -117,7 +117,7 @@ def facts_of(member: Member, pod: Object, workload: Object | None) -> PodFacts:
         started=bool(containers) and all("running" in (c.get("state") or {}) for c in containers),
         ready=(conditions.get("Ready") or {}).get("status") == "True",
         outdated=_outdated(metadata, workload),
-        terminating=bool(metadata.get("deletionTimestamp")),
+        terminating=terminating(pod),
         reason=reason,
         message=message,
         restarts=max((int(c.get("restartCount") or 0) for c in containers), default=0),

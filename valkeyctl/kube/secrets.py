@@ -9,7 +9,7 @@ import string
 from collections.abc import Mapping, Sequence
 
 from valkeyctl.dataplane import Credentials
-from valkeyctl.kube.access import Api, Object, path_of
+from valkeyctl.kube.access import Api, Object, path_of, terminating
 from valkeyctl.kube.errors import ApiConflict, ApiNotFound, OwnedByOthers, SecretMissing
 from valkeyctl.kube.labels import OWNER_ANNOTATION, SERVER_CONTAINER, secret_name, selector
 
@@ -142,7 +142,7 @@ def _refuse_beside_servers(api: Api, namespace: str, name: str, *, key: str, own
         return
     pods = api.items(path_of("v1", "pods", namespace), {"labelSelector": selector(instance)})
     # One that is being deleted, as after a `destroy` a moment ago, is spoken to by nobody any more.
-    staying = [pod for pod in pods if not pod["metadata"].get("deletionTimestamp")]
+    staying = [pod for pod in pods if not terminating(pod)]
     running = [str(pod["metadata"]["name"]) for pod in staying if (pod.get("status") or {}).get("phase") == "Running"]
     if running:
         raise SecretMissing(

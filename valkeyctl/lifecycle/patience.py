@@ -79,9 +79,7 @@ def stuck(facts: Sequence[PodFacts]) -> Blocked:
     names = ", ".join(fact.pod for fact in facts[:4])
     more = f" and {len(facts) - 4} more" if len(facts) > 4 else ""
     todo = "; ".join(advice(facts)) or "see what keeps them from it"
-    correct = (
-        ""
-        if all(fact.reason == NO_WORKLOAD for fact in facts)
-        else (" Correct it and run it again: these Pods are then replaced.")
-    )
-    return Blocked(f"Pods can't start: {names}{more}", remedy=f"{todo[0].upper()}{todo[1:]}.{correct}")
+    remedy = f"{todo[0].upper()}{todo[1:]}."
+    if any(fact.reason != NO_WORKLOAD for fact in facts):
+        remedy += " Correct it and run it again: these Pods are then replaced."
+    return Blocked(f"Pods can't start: {names}{more}", remedy=remedy)

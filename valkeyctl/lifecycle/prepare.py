@@ -19,6 +19,7 @@ from valkeyctl.lifecycle.props import CONNECTION_KEYS, changed, is_unknown, plac
 from valkeyctl.lifecycle.provider import WRITE_PATIENCE_S, Props, Provider
 
 if TYPE_CHECKING:
+    from valkeyctl.kube.access import Object
     from valkeyctl.kube.ownership import Wanted
     from valkeyctl.lifecycle.retreat import Retreating
 
@@ -64,8 +65,7 @@ class PrepareProvider(Provider):
 
     def create_it(self, props: Props) -> dynamic.CreateResult:
         """Looks once more: somebody may have been faster than this `up`. What still goes is waited for."""
-        _refuse(props)
-        _let_go(props)
+        _let_go(props, _refuse(props))
         _ensure_words(props)
         _pause_or_wake(props)
         return dynamic.CreateResult(f"{props['namespace']}/{props['instance']}", dict(props))
@@ -76,8 +76,7 @@ class PrepareProvider(Provider):
         Last, where members are to go, the primaries' roles move off them, and where all of them are to stop for a
         pause, everything is brought to rest: the StatefulSets, which follow, don't ask.
         """
-        _refuse(news)
-        _let_go(news)
+        _let_go(news, _refuse(news))
         if changed(olds, news, ("settings",)):
             _rehearse(news)
         _ensure_words(news)
@@ -193,7 +192,8 @@ def _ensure_words(props: Props) -> None:
         ensure(api_of(place, patience_s=WRITE_PATIENCE_S), place.namespace, place.instance, place.owner)
 
 
-def _refuse(props: Props) -> None:
+def _refuse(props: Props) -> Mapping[Wanted, Object]:
+    """Refuses what is others'; returns what is there of this instance."""
     from valkeyctl.kube.labels import declared_name, status_name  # noqa: PLC0415
     from valkeyctl.kube.ownership import Wanted, refuse_foreign  # noqa: PLC0415
     from valkeyctl.kube.server_version import refuse_too_old  # noqa: PLC0415
@@ -205,10 +205,10 @@ def _refuse(props: Props) -> None:
     wanted.append(Wanted("v1", "ConfigMap", status_name(place.instance)))
     wanted.append(Wanted("v1", "ConfigMap", declared_name(place.instance)))
     wanted.append(Wanted("coordination.k8s.io/v1", "Lease", place.instance))
-    refuse_foreign(api_of(place), place.namespace, wanted, owners({}, props))
+    return refuse_foreign(api_of(place), place.namespace, wanted, owners({}, props))
 
 
-def _let_go(props: Props) -> None:
+def _let_go(props: Props, found: Mapping[Wanted, Object]) -> None:
     """Waits for objects that are still being deleted, as after a scale in or a `destroy` a moment ago."""
     from valkeyctl.kube.leaving import wait_until_gone  # noqa: PLC0415
     from valkeyctl.lifecycle.session import api_of  # noqa: PLC0415
@@ -219,7 +219,7 @@ def _let_go(props: Props) -> None:
         engine().require()
         engine().progress(line)
 
-    wait_until_gone(api_of(place), place.namespace, _wanted(props), tell)
+    wait_until_gone(api_of(place), place.namespace, found, tell)
 
 
 class Prepare(dynamic.Resource, module="valkey", name="Prepare"):

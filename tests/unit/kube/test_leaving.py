@@ -8,7 +8,7 @@ from tests.unit.kube.fake_api import FakeApi
 from valkeyctl.kube.access import Api
 from valkeyctl.kube.errors import ApiError
 from valkeyctl.kube.leaving import leaving, wait_until_gone
-from valkeyctl.kube.ownership import Wanted
+from valkeyctl.kube.ownership import Wanted, find
 
 GOING: dict[str, Any] = {
     "metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["foregroundDeletion"]}
@@ -41,7 +41,7 @@ def test_it_is_waited_for_and_told_and_nothing_is_written(api: Api, fake: FakeAp
         if len(told) == 2:
             del fake.objects[PATH]
 
-    wait_until_gone(api, "valkey", [WORKLOAD, SERVICE], tell)
+    wait_until_gone(api, "valkey", find(api, "valkey", [WORKLOAD, SERVICE]), tell)
     assert len(told) == 2
     assert "still being deleted: StatefulSet sessions-s3" in told[0]
     assert {method for method, _ in fake.seen} == {"GET"}
@@ -50,5 +50,5 @@ def test_it_is_waited_for_and_told_and_nothing_is_written(api: Api, fake: FakeAp
 def test_after_a_while_it_says_what_to_do(api: Api, fake: FakeApi) -> None:
     fake.put(PATH, GOING)
     with pytest.raises(ApiError, match=r"to be made anew: StatefulSet sessions-s3") as raised:
-        wait_until_gone(api, "valkey", [WORKLOAD], print, wait_s=0)
+        wait_until_gone(api, "valkey", {WORKLOAD: GOING}, print, wait_s=0)
     assert "kubectl -n valkey get pods" in str(raised.value)
